@@ -63,7 +63,7 @@ def test_a_struct_is_frozen_and_knows_its_fields() -> None:
 class WalkOptions(Options, section=Section.WHAT, verb="walk"):
     """What to `verb`."""
 
-    under: str = text("--under", help="{verb} what is under this.")
+    under: str = text(help="{verb} what is under this.")
     depth: int = flag("--depth", type=Number(whole=True), default=1, help="How deep to {verb}.")
 
 

@@ -25,7 +25,6 @@ class BackupCreateOptions(
 
     names: Sequence[str] = arguments("[NAME]", NEW)
     from_schedule: str = flag(
-        "--from-schedule",
         type=NameArgument("schedule"),
         section=Section.WHAT,
         value=SCHEDULE,
@@ -33,7 +32,6 @@ class BackupCreateOptions(
         help="Use a schedule's template; the other filters are ignored.",
     )
     dry_run: str = flag(
-        "--dry-run",
         type=click.Choice(["none", "client", "cluster"]),
         is_flag=False,
         flag_value="cluster",
@@ -42,6 +40,7 @@ class BackupCreateOptions(
         before="show_labels",
         help="Show what would be in it, and write nothing. With --dry-run=client the object is printed as it"
         " would be sent.",
+        show_default=False,
     )
 
     @property

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 class BackupDeleteOptions(DeleteOptions):
     """`backup delete`: also the data of volumes, which lies outside of the files. (docs/adr/021)"""
 
-    force: bool = switch(
-        "--force", help="Go on where data of volumes cannot be deleted, and leave it behind."
-    )
+    force: bool = switch(help="Go on where data of volumes cannot be deleted, and leave it behind.")
     restic_password_file: str = repository_password("restic")
 
 

@@ -21,7 +21,7 @@ class BackupDownloadOptions(FetchOptions, what="it"):
         before="timeout",
         help="File to write; default NAME-data.tar.gz in the current folder.",
     )
-    force: bool = switch("--force", before="timeout", help="Overwrite the file if it exists.")
+    force: bool = switch(before="timeout", help="Overwrite the file if it exists.")
 
 
 @command(

@@ -14,15 +14,11 @@ class DiffOptions(FilterOptions, SecretsOptions, ObjectsOptions, verb="compare")
     """`backup diff`."""
 
     names: Sequence[str] = arguments("A [B]")
-    cluster: bool = switch("--cluster", before="show_secrets", help="Compare with the cluster as it is now.")
-    full: bool = switch(
-        "--full", before="show_secrets", help="Show whole objects as a unified difference of YAML."
-    )
-    name_only: bool = switch("--name-only", before="show_secrets", help="Show only which objects differ.")
+    cluster: bool = switch(before="show_secrets", help="Compare with the cluster as it is now.")
+    full: bool = switch(before="show_secrets", help="Show whole objects as a unified difference of YAML.")
+    name_only: bool = switch(before="show_secrets", help="Show only which objects differ.")
     all_fields: bool = switch(
-        "--all-fields",
-        before="show_secrets",
-        help="Compare the status, too, and what the API server sets in the metadata.",
+        before="show_secrets", help="Compare the status, too, and what the API server sets in the metadata."
     )
     output_format: str | None = output_format("table", "json", "yaml", "name")
 

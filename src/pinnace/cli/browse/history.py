@@ -15,9 +15,7 @@ class HistoryOptions(SecretsOptions, ObjectsOptions):
 
     names: Sequence[str] = arguments("KIND/NAME", STORED, most=2)
     all_fields: bool = switch(
-        "--all-fields",
-        before="show_secrets",
-        help="Count changes of the status, too, and of what the API server sets.",
+        before="show_secrets", help="Count changes of the status, too, and of what the API server sets."
     )
     output_format: str | None = output_format("table", "wide", "json", "yaml", "name")
 

@@ -18,7 +18,6 @@ class ListOptions(FilterOptions, ObjectsOptions, verb="list"):
         "NAME [KIND[/NAME]]", BACKUP_NAME, Value("KIND", CompletionSource.STORED), most=3
     )
     summary: bool = switch(
-        "--summary",
         before="of_namespace",
         help="Show how many items there are of each kind in each namespace, and their size.",
     )

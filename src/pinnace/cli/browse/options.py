@@ -31,9 +31,7 @@ class ObjectsOptions(BrowseOptions):
 class SecretsOptions(Options):
     """Whether the values of Secrets are shown."""
 
-    show_secrets: bool = switch(
-        "--show-secrets", help="Show the values of Secrets, which are hidden otherwise."
-    )
+    show_secrets: bool = switch(help="Show the values of Secrets, which are hidden otherwise.")
 
 
 def output_format(*words: str) -> Any:

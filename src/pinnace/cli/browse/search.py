@@ -14,9 +14,9 @@ class SearchOptions(FilterOptions, SecretsOptions, ObjectsOptions, verb="search"
     """`backup search`."""
 
     names: Sequence[str] = arguments("[NAME] TEXT")
-    all: bool = switch("--all", before="show_secrets", help="Search all backups.")
+    all: bool = switch(before="show_secrets", help="Search all backups.")
     content: bool = switch(
-        "--content", before="show_secrets", help="Search all values and keys, not only names and labels."
+        before="show_secrets", help="Search all values and keys, not only names and labels."
     )
     output_format: str | None = output_format("table", "json", "yaml", "name")
 

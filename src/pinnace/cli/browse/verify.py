@@ -20,40 +20,32 @@ class BackupVerifyOptions(BrowseOptions):
     """`backup verify`."""
 
     names: Sequence[str] = arguments("[NAME...]")
-    all: bool = switch("--all", before="timeout", help="Check all backups.")
+    all: bool = switch(before="timeout", help="Check all backups.")
     restic_password_file: str = repository_password("restic and kopia", before="timeout")
     read_data: str = text(
-        "--read-data",
         value=Value("SHARE"),
         before="timeout",
         help="Also read this share of the data in restic and kopia repositories: 10%, 100%, or 1/5 for one of"
         " five parts.",
     )
     ask_drivers: bool = switch(
-        "--ask-drivers",
         before="timeout",
         help="With --location: make a VolumeSnapshotContent for each CSI snapshot of which the cluster has"
         " none,"
         " so that its driver looks for it; it is removed again, and the snapshot stays.",
     )
     restore: bool = switch(
-        "--restore",
         before="timeout",
         help="Also restore the pods of the backup and what they need into scratch namespaces, see what"
         " becomes"
         " ready, and remove them again.",
     )
     include_namespaces: Sequence[str] = comma_list(
-        "--include-namespaces",
-        section=Section.WHAT,
-        value=NAMESPACES,
-        help="With --restore: only these namespaces of the backup.",
+        section=Section.WHAT, value=NAMESPACES, help="With --restore: only these namespaces of the backup."
     )
     ready_timeout: "Duration" = flag(
-        "--ready-timeout",
         type=WaitFlag(),
         default="5m0s",
-        show_default=True,
         before="timeout",
         help="With --restore: how long pods may take to be ready; with a server also how long the restore"
         " may.",

@@ -30,7 +30,7 @@ class ManOptions(Options):
         "--write", type=click.Path(), default="", value=FOLDER, help="Write all pages into this folder."
     )
     install: bool = switch(
-        "--install", help="Write all pages where `man` finds them: beside the program, or for this user."
+        help="Write all pages where `man` finds them: beside the program, or for this user."
     )
 
 

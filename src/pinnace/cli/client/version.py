@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 class VersionOptions(DataOptions):
     """`version`."""
 
-    client_only: bool = switch("--client-only", help="Do not ask the server.")
-    timeout: "Duration" = flag(
-        "--timeout", type=WaitFlag(), default="5s", show_default=True, help="How long to wait for the server."
-    )
+    client_only: bool = switch(help="Do not ask the server.")
+    timeout: "Duration" = flag(type=WaitFlag(), default="5s", help="How long to wait for the server.")
 
 
 @command(

@@ -15,6 +15,7 @@ from pinnace.cli.declaring.fields import (
     Section,
     arguments,
     comma_list,
+    duration,
     flag,
     key_values,
     string_slice,
@@ -22,7 +23,7 @@ from pinnace.cli.declaring.fields import (
     text,
     tristate,
 )
-from pinnace.cli.declaring.types import DurationFlag, Number, OrSelectorFlag, SelectorFlag, WaitFlag
+from pinnace.cli.declaring.types import Number, OrSelectorFlag, SelectorFlag, WaitFlag
 from pinnace.cli.declaring.values import (
     FILE,
     LOCATION,
@@ -47,34 +48,27 @@ class NamespaceFilterOptions(Options, section=Section.WHAT, namespaces="Namespac
     """Which namespaces to `verb`."""
 
     include_namespaces: Sequence[str] = comma_list(
-        "--include-namespaces", default="*", value=NAMESPACES, help="{namespaces} to {verb}, '*' for all."
+        default="*", value=NAMESPACES, help="{namespaces} to {verb}, '*' for all."
     )
-    exclude_namespaces: Sequence[str] = comma_list(
-        "--exclude-namespaces", value=NAMESPACES, help="Namespaces to leave out."
-    )
+    exclude_namespaces: Sequence[str] = comma_list(value=NAMESPACES, help="Namespaces to leave out.")
 
 
 class ObjectFilterOptions(Options, section=Section.WHAT):
     """Which resources and objects to `verb`."""
 
     include_resources: Sequence[str] = comma_list(
-        "--include-resources", value=RESOURCES, help="Resource types to {verb} (resource.group), '*' for all."
+        value=RESOURCES, help="Resource types to {verb} (resource.group), '*' for all."
     )
-    exclude_resources: Sequence[str] = comma_list(
-        "--exclude-resources", value=RESOURCES, help="Resource types to leave out."
-    )
+    exclude_resources: Sequence[str] = comma_list(value=RESOURCES, help="Resource types to leave out.")
     selector: "LabelSelector | None" = flag(
         "-l", "--selector", type=SelectorFlag(), help="{verb} only objects that match this label selector."
     )
     or_selector: "Sequence[LabelSelector]" = flag(
-        "--or-selector",
         type=OrSelectorFlag(),
         default="",
         help="{verb} only objects that match one of these: 'a=b or c in (d,e)'.",
     )
-    include_cluster_resources: bool | None = tristate(
-        "--include-cluster-resources", help="Include cluster-scoped objects."
-    )
+    include_cluster_resources: bool | None = tristate(help="Include cluster-scoped objects.")
 
 
 class FilterOptions(NamespaceFilterOptions, ObjectFilterOptions):
@@ -85,43 +79,31 @@ class ScopedFilterOptions(Options, section=Section.WHAT):
     """Which resources to `verb`, each scope for itself; not together with the filters for all resources."""
 
     include_cluster_scoped_resources: Sequence[str] = comma_list(
-        "--include-cluster-scoped-resources",
-        value=RESOURCES,
-        help="Cluster-scoped resource types to {verb}, '*' for all.",
+        value=RESOURCES, help="Cluster-scoped resource types to {verb}, '*' for all."
     )
     exclude_cluster_scoped_resources: Sequence[str] = comma_list(
-        "--exclude-cluster-scoped-resources",
-        value=RESOURCES,
-        help="Cluster-scoped resource types to leave out, '*' for all.",
+        value=RESOURCES, help="Cluster-scoped resource types to leave out, '*' for all."
     )
     include_namespace_scoped_resources: Sequence[str] = comma_list(
-        "--include-namespace-scoped-resources",
-        value=RESOURCES,
-        help="Namespaced resource types to {verb}, '*' for all.",
+        value=RESOURCES, help="Namespaced resource types to {verb}, '*' for all."
     )
     exclude_namespace_scoped_resources: Sequence[str] = comma_list(
-        "--exclude-namespace-scoped-resources",
-        value=RESOURCES,
-        help="Namespaced resource types to leave out, '*' for all.",
+        value=RESOURCES, help="Namespaced resource types to leave out, '*' for all."
     )
 
 
 class MetadataOptions(Options):
     """The metadata of what is created: a `kind` object."""
 
-    labels: Mapping[str, str] = key_values("--labels", help="Labels for the {kind} object: k=v,...")
-    annotations: Mapping[str, str] = key_values(
-        "--annotations", help="Annotations for the {kind} object: k=v,..."
-    )
+    labels: Mapping[str, str] = key_values(help="Labels for the {kind} object: k=v,...")
+    annotations: Mapping[str, str] = key_values(help="Annotations for the {kind} object: k=v,...")
 
 
 class OperationTimeoutOptions(Options):
     """How long operations of plugins may take."""
 
-    item_operation_timeout: "Duration | None" = flag(
-        "--item-operation-timeout",
-        type=DurationFlag(),
-        help="How long an operation that a plugin has started may take: 4h if not given.",
+    item_operation_timeout: "Duration | None" = duration(
+        help="How long an operation that a plugin has started may take: 4h if not given."
     )
 
 
@@ -129,19 +111,15 @@ class BackupContentOptions(ObjectFilterOptions, ScopedFilterOptions, verb="back 
     """The content of a backup and where it is stored, for administrators and tenants."""
 
     ordered_resources: str = text(
-        "--ordered-resources",
         section=Section.WHAT,
         value=Value("ORDER"),
         help="Order within types: 'pods=ns1/p1,ns1/p2;persistentvolumes=pv1'.",
     )
     storage_location: str = text(
-        "--storage-location",
-        section=Section.WHERE,
-        value=LOCATION,
-        help="Location to store the backup in (with a server).",
+        section=Section.WHERE, value=LOCATION, help="Location to store the backup in (with a server)."
     )
     snapshot_volumes: bool | None = tristate(
-        "--snapshot-volumes", section=Section.VOLUMES, help="Take snapshots of PersistentVolumes."
+        section=Section.VOLUMES, help="Take snapshots of PersistentVolumes."
     )
     default_volumes_to_restic: bool | None = tristate(
         "--default-volumes-to-restic",
@@ -149,14 +127,11 @@ class BackupContentOptions(ObjectFilterOptions, ScopedFilterOptions, verb="back 
         section=Section.VOLUMES,
         help="Back up all pod volumes from their files unless opted out.",
     )
-    csi_snapshot_timeout: "Duration | None" = flag(
-        "--csi-snapshot-timeout",
-        type=DurationFlag(),
+    csi_snapshot_timeout: "Duration | None" = duration(
         section=Section.VOLUMES,
         help="How long a CSI snapshot may take until the storage system has named it: 10m if not given.",
     )
     parallel_files_upload: int = flag(
-        "--parallel-files-upload",
         type=Number(whole=True, least=0),
         default=0,
         section=Section.VOLUMES,
@@ -164,12 +139,10 @@ class BackupContentOptions(ObjectFilterOptions, ScopedFilterOptions, verb="back 
     )
     item_operation_timeout: "Duration | None"
     snapshot_move_data: bool | None = tristate(
-        "--snapshot-move-data",
         section=Section.VOLUMES,
         help="Move the data of CSI snapshots into the location (with a server and node agents).",
     )
     data_mover: str = text(
-        "--data-mover",
         section=Section.VOLUMES,
         value=Value("MOVER", words=("velero",)),
         help="The program that moves the data: velero, the built-in one.",
@@ -187,23 +160,20 @@ def _explain_zero(ctx: click.Context, param: click.Parameter, ttl: "Duration") -
 class BackupSpecOptions(NamespaceFilterOptions, BackupContentOptions):
     """The options for the spec of a backup, or of a schedule's template, and for their metadata."""
 
-    ttl: "Duration" = flag(
-        "--ttl",
-        type=DurationFlag(),
+    ttl: "Duration" = duration(
         default="0s",
         callback=_explain_zero,
         value=TTL,
         help="How long to keep the backup; if not given as the server says, or 720h.",
+        show_default=False,
     )
     volume_snapshot_locations: Sequence[str] = string_slice(
-        "--volume-snapshot-locations",
         section=Section.VOLUMES,
         value=Value("LOCATION,...", CompletionSource.SNAPSHOT_LOCATIONS),
         before="snapshot_volumes",
         help="Locations for volume snapshots, at most one per provider.",
     )
     resource_policies_configmap: str = text(
-        "--resource-policies-configmap",
         section=Section.WHAT,
         help="ConfigMap in the server's namespace with policies for volumes and resources.",
     )
@@ -215,21 +185,14 @@ class RestoreContentOptions(ObjectFilterOptions, verb="restore"):
     """The content of a restore and how it is restored, for administrators and tenants."""
 
     from_backup: str
-    restore_volumes: bool | None = tristate(
-        "--restore-volumes", section=Section.VOLUMES, help="Restore volumes from snapshots."
-    )
-    preserve_nodeports: bool | None = tristate(
-        "--preserve-nodeports", section=Section.WHAT, help="Keep the node ports of Services."
-    )
+    restore_volumes: bool | None = tristate(section=Section.VOLUMES, help="Restore volumes from snapshots.")
+    preserve_nodeports: bool | None = tristate(section=Section.WHAT, help="Keep the node ports of Services.")
     existing_resource_policy: str | None
     item_operation_timeout: "Duration | None"
     write_sparse_files: bool | None = tristate(
-        "--write-sparse-files",
-        section=Section.VOLUMES,
-        help="Write long runs of zeros in files of pod volumes as holes.",
+        section=Section.VOLUMES, help="Write long runs of zeros in files of pod volumes as holes."
     )
     parallel_files_download: int = flag(
-        "--parallel-files-download",
         type=Number(whole=True, least=0),
         default=0,
         section=Section.VOLUMES,
@@ -245,15 +208,12 @@ class WaitOptions(Options, section=Section.OUTPUT):
 
     wait: bool = switch("-w", "--wait", help="Wait for the end (always so with --location).")
     exit_code: bool | None = tristate(
-        "--exit-code",
         help="With --wait: exit with 3 for PartiallyFailed, 4 for Failed, 2 for FailedValidation, as "
-        "always with --location. `client config set exit-code=true` makes it the default.",
+        "always with --location. `client config set exit-code=true` makes it the default."
     )
     progress: str = flag(
-        "--progress",
         type=click.Choice(["auto", "plain", "json", "none"]),
         default="auto",
-        show_default=True,
         help="How progress is shown on stderr: auto redraws lines on a terminal.",
     )
 
@@ -261,20 +221,16 @@ class WaitOptions(Options, section=Section.OUTPUT):
 class TLSOptions(Options):
     """How the server of `tls_of`, a download, is verified."""
 
-    insecure_skip_tls_verify: bool = switch(
-        "--insecure-skip-tls-verify", help="Accept any TLS certificate for {tls_of}."
-    )
-    cacert: str = text("--cacert", value=FILE, help="CA bundle to verify {tls_of} with.")
+    insecure_skip_tls_verify: bool = switch(help="Accept any TLS certificate for {tls_of}.")
+    cacert: str = text(value=FILE, help="CA bundle to verify {tls_of} with.")
 
 
 class FetchOptions(TLSOptions, tls_of="the download"):
     """How one file, `what`, is downloaded."""
 
     timeout: "Duration" = flag(
-        "--timeout",
         type=WaitFlag(),
         default="1m0s",
-        show_default=True,
         before="insecure_skip_tls_verify",
         help="How long to wait for {what}.",
     )
@@ -335,19 +291,16 @@ class DescribeOptions(SelectorOptions, selects="Describe only"):
 class DescribeRunOptions(DescribeOptions):
     """`describe` of a noun with files: a backup or a restore."""
 
-    details: bool = switch("--details", help="{details}")
+    details: bool = switch(help="{details}")
     output: str = text(
         "-o",
         "--output",
         default="plaintext",
-        show_default=True,
         value=formats("plaintext", "json"),
         help="plaintext, or json when one is described.",
     )
-    insecure_skip_tls_verify: bool = switch(
-        "--insecure-skip-tls-verify", help="Accept any TLS certificate for downloads."
-    )
-    cacert: str = text("--cacert", value=FILE, help="CA bundle to verify downloads with.")
+    insecure_skip_tls_verify: bool = switch(help="Accept any TLS certificate for downloads.")
+    cacert: str = text(value=FILE, help="CA bundle to verify downloads with.")
 
 
 class LogsOptions(FetchOptions, what="the log"):
@@ -360,8 +313,8 @@ class DeleteOptions(Options):
     """`delete` of a noun."""
 
     names: Sequence[str] = arguments("[NAME...]")
-    confirm: bool = switch("--confirm", help="Do not ask.")
-    all: bool = switch("--all", help="Delete all {things}.")
+    confirm: bool = switch(help="Do not ask.")
+    all: bool = switch(help="Delete all {things}.")
     selector: "LabelSelector | None" = flag(
         "-l",
         "--selector",

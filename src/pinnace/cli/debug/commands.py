@@ -12,17 +12,13 @@ class DebugOptions(Options):
     """`debug`."""
 
     output: str = text(
-        "--output",
-        value=FILE,
-        help="File to write; default bundle-YYYY-MM-DD-HH-MM-SS.tar.gz in this folder.",
+        value=FILE, help="File to write; default bundle-YYYY-MM-DD-HH-MM-SS.tar.gz in this folder."
     )
-    backup: str = text("--backup", value=BACKUP, help="Backup to describe, with its log.")
+    backup: str = text(value=BACKUP, help="Backup to describe, with its log.")
     restore: str = text(
-        "--restore",
-        value=Value("RESTORE", CompletionSource.RESTORES),
-        help="Restore to describe, with its log.",
+        value=Value("RESTORE", CompletionSource.RESTORES), help="Restore to describe, with its log."
     )
-    verbose: bool = switch("--verbose", help="Say what is being collected.")
+    verbose: bool = switch(help="Say what is being collected.")
 
 
 @command(

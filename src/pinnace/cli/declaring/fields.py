@@ -2,12 +2,14 @@
 
     class LogsOptions(DownloadOptions, what="the log"):
         names: Sequence[str] = arguments("NAME")
-        tail: int = flag("--tail", type=Number(whole=True), default=0, help="How many lines.")
+        tail: int = flag(type=Number(whole=True), default=0, help="How many lines.")
+        output_format: str = text("-o", "--output", help="How the log is written.")
 
-A command embeds shared groups of flags as base classes. The help lists the flags in the order of the fields:
-those of the base classes from left to right, then a class's own but for those that say `before`; what is
-declared again keeps its place. A field with a plain value is no flag: it has that value. One with neither is
-declared by another class that the command embeds.
+A flag that gives no names has that of its field: `--tail`. A command embeds shared groups of flags as base
+classes. The help lists the flags in the order of the fields: those of the base classes from left to right,
+then a class's own but for those that say `before`; what is declared again keeps its place. A field with a
+plain value is no flag: it has that value. One with neither is declared by another class that the command
+embeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,7 @@ from typing import Any, ClassVar, TypedDict, Unpack, cast, dataclass_transform
 
 import click
 
-from pinnace.cli.declaring.types import Boolean, CommaList, KeyValueMap, StringSlice
+from pinnace.cli.declaring.types import Boolean, CommaList, DurationFlag, KeyValueMap, StringSlice
 from pinnace.cli.declaring.values import OF_NOUNS, Value, one_of
 from pinnace.cli.nouns import bare_name
 from pinnace.cli.structs import Struct
@@ -66,7 +68,7 @@ class Flag:
     """The declaration of a flag.
 
     Attributes:
-        names: as the user writes them: `-o`, `--output`.
+        names: as the user writes them: `-o`, `--output`; without any, that of the field.
         help: the sentence about it; `{verb}` and the like stand for the words of the command's struct.
         place: see `HelpPlacement`.
         settings: what else click is to know of it.
@@ -111,24 +113,34 @@ def _value_of(type: object, name: str) -> Value:
     return known or Value(name.rpartition("_")[2].upper())
 
 
-def flag(*names: str, help: str, default: Any = None, **settings: Any) -> Any:
-    """Declare a flag of any type. `settings` are those of click.Option, as `type`, and of `HelpPlacement`."""
+def flag(*names: str, help: str, default: Any = None, show_default: bool = True, **settings: Any) -> Any:
+    """Declare a flag of any type.
+
+    Args:
+        show_default: show a default that is a text, as the user would write it.
+        settings: those of click.Option, as `type`, and of `HelpPlacement`.
+    """
     place = {key: settings.pop(key) for key in HelpPlacement.__annotations__ if key in settings}
     if not settings.get("required"):
         settings["default"] = default
+    if show_default and default and isinstance(default, str):
+        settings["show_default"] = True
     return Flag(names, help, cast("HelpPlacement", place), **settings)
 
 
-def text(
-    *names: str, help: str, default: str = "", show_default: bool = False, **place: Unpack[HelpPlacement]
-) -> str:
+def text(*names: str, help: str, default: str = "", **place: Unpack[HelpPlacement]) -> str:
     """Declare a flag that takes any text."""
-    return cast("str", Flag(names, help, place, default=default, show_default=show_default or None))
+    return cast("str", flag(*names, help=help, default=default, **place))
 
 
-def switch(*names: str, help: str, **place: Unpack[HelpPlacement]) -> bool:
-    """Declare a yes-or-no flag that is off by default."""
-    return cast("bool", Flag(names, help, place, type=Boolean(), default=False, metavar=""))
+def duration(*names: str, help: str, **settings: Any) -> Any:
+    """Declare a flag that takes a Go duration. `settings` as in `flag`."""
+    return flag(*names, help=help, type=DurationFlag(), **settings)
+
+
+def switch(*names: str, help: str, default: bool = False, **place: Unpack[HelpPlacement]) -> bool:
+    """Declare a yes-or-no flag."""
+    return cast("bool", Flag(names, help, place, type=Boolean(), default=default, metavar=""))
 
 
 def tristate(*names: str, help: str, **place: Unpack[HelpPlacement]) -> bool | None:
@@ -252,7 +264,17 @@ def arguments(
 @dataclass_transform(
     kw_only_default=True,
     frozen_default=True,
-    field_specifiers=(flag, text, switch, tristate, key_values, string_slice, comma_list, arguments),
+    field_specifiers=(
+        flag,
+        text,
+        duration,
+        switch,
+        tristate,
+        key_values,
+        string_slice,
+        comma_list,
+        arguments,
+    ),
 )
 class Options(Struct):
     """Base of the structs of options.
@@ -272,6 +294,7 @@ class Options(Struct):
         for name, each in own.items():
             delattr(cls, name)
             if isinstance(each, Flag):
+                each.names = each.names or (f"--{name.replace('_', '-')}",)
                 if section is not None:
                     each.place.setdefault("section", section)
                 if (default := each.default) is not ...:

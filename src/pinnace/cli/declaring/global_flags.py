@@ -10,35 +10,39 @@ class GlobalFlags(Options, section=Section.CONNECTION):
     """The flags of all commands as given; None for those that are not."""
 
     kubeconfig: str | None = flag(
-        "--kubeconfig",
-        default=None,
-        value=FILE,
-        help="Kubeconfig file; default $KUBECONFIG, then ~/.kube/config.",
+        default=None, value=FILE, help="Kubeconfig file; default $KUBECONFIG, then ~/.kube/config."
     )
     kubecontext: str | None = flag(
-        "--kubecontext", default=None, value=Value("CONTEXT", CompletionSource.CONTEXTS),
+        default=None,
+        value=Value("CONTEXT", CompletionSource.CONTEXTS),
         help="Context of the kubeconfig; default its current context.",
-    )  # fmt: skip
+    )
     namespace: str | None = flag(
         "-n", "--namespace", default=None, value=NAMESPACE, help="Namespace of the server and its objects."
     )
     location: str | None = flag(
-        "--location", default=None, value=Value("FOLDER|URL", CompletionSource.FOLDERS),
+        default=None,
+        value=Value("FOLDER|URL", CompletionSource.FOLDERS),
         help="Work without a server on this location: a folder or s3://bucket/prefix.",
-    )  # fmt: skip
+    )
     features: list[str] | None = flag(
-        "--features", type=CommaList(may_be_empty=True), default=None, value=FEATURES,
+        type=CommaList(may_be_empty=True),
+        default=None,
+        value=FEATURES,
         help="Feature flags, comma-separated.",
-    )  # fmt: skip
+    )
     api_timeout: Duration | None = flag(
-        "--api-timeout", type=WaitFlag(), default=None,
+        type=WaitFlag(),
+        default=None,
         help="How long to wait for an API server that went away, before a request fails; default 5m.",
-    )  # fmt: skip
+    )
     colorized: bool | None = flag(
-        "--colorized", type=Boolean(tristate=True, bare=False), default=None,
-        help="Colour in describe: true or false.",
-    )  # fmt: skip
+        type=Boolean(tristate=True, bare=False), default=None, help="Colour in describe: true or false."
+    )
     verbosity: int | None = flag(
-        "-v", "--v", type=Verbosity(), default=None,
+        "-v",
+        "--v",
+        type=Verbosity(),
+        default=None,
         help="From 6 on print each request to stderr, from 7 its headers, from 8 those of the answer.",
-    )  # fmt: skip
+    )

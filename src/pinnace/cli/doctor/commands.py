@@ -14,7 +14,6 @@ class DoctorOptions(DataOptions):
     """`doctor`."""
 
     include_namespaces: Sequence[str] = comma_list(
-        "--include-namespaces",
         section=Section.WHAT,
         value=NAMESPACES,
         help="Check the rights for these namespaces only; default all.",

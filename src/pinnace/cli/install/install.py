@@ -7,8 +7,8 @@ import click
 
 from pinnace.cli.common.refused import OF_INSTALL, refused
 from pinnace.cli.declaring.commands import command, work_in
-from pinnace.cli.declaring.fields import Section, comma_list, flag, key_values, switch, text
-from pinnace.cli.declaring.types import Boolean, DurationFlag, Enum, Number
+from pinnace.cli.declaring.fields import Section, comma_list, duration, flag, key_values, switch, text
+from pinnace.cli.declaring.types import Enum, Number
 from pinnace.cli.declaring.values import FEATURES, FILE, FOLDER, PROVIDER, Value, formats
 from pinnace.cli.output.printing import OutputOptions
 from pinnace.installing.options import KUBELET_ROOT
@@ -25,27 +25,18 @@ class InstallFlags(OutputOptions):
     """The flags of `install`. Those that `InstallOptions` has under the same name mean the same."""
 
     provider: str = text(
-        "--provider",
         section=Section.WHERE,
         value=PROVIDER,
         help="Provider of the default locations: aws, or filesystem for a folder.",
     )
-    bucket: str = text("--bucket", section=Section.WHERE, help="Bucket of the default backup location.")
-    prefix: str = text("--prefix", section=Section.WHERE, help="Path inside the bucket.")
-    secret_file: str = text(
-        "--secret-file", value=FILE, help="File with the credentials of the default backup location."
-    )
-    no_secret: bool = switch("--no-secret", help="Confirm that there is no secret file.")
-    no_default_backup_location: bool = switch("--no-default-backup-location", help="Make no backup location.")
-    image: str = text(
-        "--image", value=Value("IMAGE"), help="Image of the server; without it no server is deployed."
-    )
-    pod_annotations: Mapping[str, str] = key_values(
-        "--pod-annotations", help="Annotations for the server's pod."
-    )
-    pod_labels: Mapping[str, str] = key_values(
-        "--pod-labels", help="Labels for the pods of the server and the node agent."
-    )
+    bucket: str = text(section=Section.WHERE, help="Bucket of the default backup location.")
+    prefix: str = text(section=Section.WHERE, help="Path inside the bucket.")
+    secret_file: str = text(value=FILE, help="File with the credentials of the default backup location.")
+    no_secret: bool = switch(help="Confirm that there is no secret file.")
+    no_default_backup_location: bool = switch(help="Make no backup location.")
+    image: str = text(value=Value("IMAGE"), help="Image of the server; without it no server is deployed.")
+    pod_annotations: Mapping[str, str] = key_values(help="Annotations for the server's pod.")
+    pod_labels: Mapping[str, str] = key_values(help="Labels for the pods of the server and the node agent.")
     service_account_annotations: Mapping[str, str] = key_values(
         "--sa-annotations", help="Annotations for the ServiceAccount."
     )
@@ -77,23 +68,14 @@ class InstallFlags(OutputOptions):
         value=CONFIG_MAP,
         help="ConfigMap with settings of the Jobs that then maintain repositories.",
     )
-    velero_pod_cpu_request: str = text(
-        "--velero-pod-cpu-request", default="500m", show_default=True, value=CPU, help="'0' for none."
-    )
-    velero_pod_mem_request: str = text(
-        "--velero-pod-mem-request", default="128Mi", show_default=True, value=MEMORY, help="'0' for none."
-    )
-    velero_pod_cpu_limit: str = text(
-        "--velero-pod-cpu-limit", default="1000m", show_default=True, value=CPU, help="'0' for none."
-    )
-    velero_pod_mem_limit: str = text(
-        "--velero-pod-mem-limit", default="512Mi", show_default=True, value=MEMORY, help="'0' for none."
-    )
+    velero_pod_cpu_request: str = text(default="500m", value=CPU, help="'0' for none.")
+    velero_pod_mem_request: str = text(default="128Mi", value=MEMORY, help="'0' for none.")
+    velero_pod_cpu_limit: str = text(default="1000m", value=CPU, help="'0' for none.")
+    velero_pod_mem_limit: str = text(default="512Mi", value=MEMORY, help="'0' for none.")
     restic_pod_cpu_request: str = text(
         "--restic-pod-cpu-request",
         "--node-agent-pod-cpu-request",
         default="500m",
-        show_default=True,
         value=CPU,
         help="'0' for none.",
     )
@@ -101,7 +83,6 @@ class InstallFlags(OutputOptions):
         "--restic-pod-mem-request",
         "--node-agent-pod-mem-request",
         default="512Mi",
-        show_default=True,
         value=MEMORY,
         help="'0' for none.",
     )
@@ -109,7 +90,6 @@ class InstallFlags(OutputOptions):
         "--restic-pod-cpu-limit",
         "--node-agent-pod-cpu-limit",
         default="1000m",
-        show_default=True,
         value=CPU,
         help="'0' for none.",
     )
@@ -117,37 +97,30 @@ class InstallFlags(OutputOptions):
         "--restic-pod-mem-limit",
         "--node-agent-pod-mem-limit",
         default="1Gi",
-        show_default=True,
         value=MEMORY,
         help="'0' for none.",
     )
     backup_location_config: Mapping[str, str] = key_values(
-        "--backup-location-config",
-        help="Config of the backup location: region=...,s3Url=..., or path=/folder with filesystem.",
+        help="Config of the backup location: region=...,s3Url=..., or path=/folder with filesystem."
     )
-    snapshot_location_config: Mapping[str, str] = key_values(
-        "--snapshot-location-config", help="Config of the snapshot location."
-    )
-    snapshot_location: bool = flag(
+    snapshot_location_config: Mapping[str, str] = key_values(help="Config of the snapshot location.")
+    snapshot_location: bool = switch(
         "--use-volume-snapshots",
-        type=Boolean(),
         default=True,
-        metavar="",
         help="Make a snapshot location (=false: none).",
     )
     plugins: Sequence[str] = comma_list(
-        "--plugins", value=Value("IMAGE,..."), help="Images with plugins, comma-separated."
+        value=Value("IMAGE,..."), help="Images with plugins, comma-separated."
     )
     node_agent: bool = switch(
         "--use-restic", "--use-node-agent", help="Deploy the node agent, which backs up pod volumes."
     )
     privileged_node_agent: bool = switch(
-        "--privileged-node-agent", help="Run the node agent privileged, as SELinux or block volumes may need."
+        help="Run the node agent privileged, as SELinux or block volumes may need."
     )
     kubelet_root: str = text(
         "--kubelet-root-dir",
         default=KUBELET_ROOT,
-        show_default=True,
         value=FOLDER,
         help="Directory of the kubelet on each node.",
     )
@@ -163,77 +136,61 @@ class InstallFlags(OutputOptions):
         default=None,
         help="Program that saves pod volumes. [default: kopia; with --apply as it was]",
     )
-    maintenance_frequency: "Duration" = flag(
+    maintenance_frequency: "Duration" = duration(
         "--default-restic-prune-frequency",
         "--default-repo-maintain-frequency",
-        type=DurationFlag(),
         default="0s",
         help="How often restic repositories are pruned; 0 leaves it to the server.",
+        show_default=False,
     )
     restic_password_file: str = text(
-        "--restic-password-file",
         value=FILE,
         help="File with the password of all restic repositories, instead of Velero's well-known one.",
     )
-    pod_volume_operation_timeout: "Duration" = flag(
-        "--pod-volume-operation-timeout",
-        type=DurationFlag(),
+    pod_volume_operation_timeout: "Duration" = duration(
         default="0s",
         help="How long the pod volumes of one run may take; 0 leaves it to the server.",
+        show_default=False,
     )
-    garbage_collection_frequency: "Duration" = flag(
-        "--garbage-collection-frequency",
-        type=DurationFlag(),
+    garbage_collection_frequency: "Duration" = duration(
         default="0s",
         help="How often expired backups are looked for; 0 leaves it to the server.",
+        show_default=False,
     )
     concurrent_backups: int = flag(
-        "--concurrent-backups",
         type=Number(whole=True, least=0),
         default=0,
         help="How many backups run at once; 0 leaves it to the server.",
     )
     schedule_skip_immediately: bool = switch(
-        "--schedule-skip-immediately",
-        help="Leave out a backup that is due at once, for schedules that do not set it.",
+        help="Leave out a backup that is due at once, for schedules that do not set it."
     )
     default_snapshot_move_data: bool = switch(
-        "--default-snapshot-move-data",
-        help="Move the data of CSI snapshots to the location, for backups that do not set it.",
+        help="Move the data of CSI snapshots to the location, for backups that do not set it."
     )
-    restore_only: bool = switch(
-        "--restore-only", help="Deprecated: let the server run only what restores need."
-    )
+    restore_only: bool = switch(help="Deprecated: let the server run only what restores need.")
     minimal_rights: bool = switch(
         "--minimal-rbac", help="Give the server the rights it uses instead of cluster-admin."
     )
     non_admin: bool = switch(
-        "--non-admin",
         help="Let tenants back up their own namespaces: definitions, roles and, with --image, the"
-        " controller. With --features=NonAdmin the server itself is the controller",
+        " controller. With --features=NonAdmin the server itself is the controller"
     )
-    apply: bool = switch(
-        "--apply", help="Bring what exists in line with these flags, instead of leaving it as it is."
-    )
+    apply: bool = switch(help="Bring what exists in line with these flags, instead of leaving it as it is.")
     wait: bool = switch(
-        "--wait",
         before="show_labels",
         section=Section.OUTPUT,
         help="Wait until the server, and the node agent, are ready.",
     )
     dry_run: bool = switch(
-        "--dry-run", before="show_labels", section=Section.OUTPUT, help="Only print (with -o); send nothing."
+        before="show_labels", section=Section.OUTPUT, help="Only print (with -o); send nothing."
     )
-    crds_only: bool = switch("--crds-only", help="Only the custom resource definitions.")
+    crds_only: bool = switch(help="Only the custom resource definitions.")
     crds_version: str = text(
-        "--crds-version",
-        default="v1",
-        show_default=True,
-        value=Value("VERSION", words=("v1",)),
-        help="Accepted for scripts; v1 is always used.",
+        default="v1", value=Value("VERSION", words=("v1",)), help="Accepted for scripts; v1 is always used."
     )
-    cacert: str = text("--cacert", value=FILE, help="CA bundle for the backup location.")
-    features: str = text("--features", value=FEATURES, help="Feature flags for the server, comma-separated.")
+    cacert: str = text(value=FILE, help="CA bundle for the backup location.")
+    features: str = text(value=FEATURES, help="Feature flags for the server, comma-separated.")
     output_format: str | None = flag(
         "-o",
         "--output",

@@ -3,22 +3,18 @@
 import click
 
 from pinnace.cli.declaring.commands import command
-from pinnace.cli.declaring.fields import Options, Section, flag, switch
-from pinnace.cli.declaring.types import Boolean
+from pinnace.cli.declaring.fields import Options, Section, switch
 
 
 class UninstallOptions(Options):
     """`uninstall`."""
 
-    wait: bool = flag(
-        "--wait",
-        type=Boolean(),
+    wait: bool = switch(
         default=True,
-        metavar="",
         section=Section.OUTPUT,
         help="Wait until all is gone, as without this flag (=false: return at once).",
     )
-    force: bool = switch("--force", help="Do not ask.")
+    force: bool = switch(help="Do not ask.")
 
 
 @command(

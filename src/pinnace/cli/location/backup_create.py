@@ -7,8 +7,8 @@ import click
 
 from pinnace.cli.common.options import credential
 from pinnace.cli.declaring.commands import command, work_in
-from pinnace.cli.declaring.fields import Section, arguments, flag, key_values, switch, text
-from pinnace.cli.declaring.types import DurationFlag, Enum
+from pinnace.cli.declaring.fields import Section, arguments, duration, flag, key_values, switch, text
+from pinnace.cli.declaring.types import Enum
 from pinnace.cli.declaring.values import FILE, NEW, PROVIDER
 from pinnace.cli.output.printing import CreateOptions
 
@@ -21,41 +21,29 @@ class BackupLocationCreateOptions(CreateOptions):
 
     names: Sequence[str] = arguments("NAME", NEW)
     provider: str = text(
-        "--provider",
         section=Section.WHERE,
         value=PROVIDER,
         help="Kind of the store: aws, or filesystem for a folder. Required.",
     )
-    bucket: str = text(
-        "--bucket", section=Section.WHERE, help="Bucket to keep them in. Required, except for a folder."
-    )
-    prefix: str = text("--prefix", section=Section.WHERE, help="Path inside the bucket.")
+    bucket: str = text(section=Section.WHERE, help="Bucket to keep them in. Required, except for a folder.")
+    prefix: str = text(section=Section.WHERE, help="Path inside the bucket.")
     credential: Mapping[str, str] = credential()
-    default: bool = switch("--default", help="Make it the location of backups that name none.")
-    backup_sync_period: "Duration | None" = flag(
-        "--backup-sync-period", type=DurationFlag(), help="How often to look for backups in it; 0s for never."
+    default: bool = switch(help="Make it the location of backups that name none.")
+    backup_sync_period: "Duration | None" = duration(
+        help="How often to look for backups in it; 0s for never."
     )
-    validation_frequency: "Duration | None" = flag(
-        "--validation-frequency", type=DurationFlag(), help="How often to check it; 0s for once."
-    )
+    validation_frequency: "Duration | None" = duration(help="How often to check it; 0s for once.")
     config: Mapping[str, str] = key_values(
-        "--config",
         section=Section.WHERE,
         help="Settings of the provider: region=...,s3Url=..., or path=/folder with filesystem.",
     )
-    labels: Mapping[str, str] = key_values(
-        "--labels", help="Labels for the BackupStorageLocation object: k=v,..."
-    )
-    cacert: str = text("--cacert", value=FILE, help="File with the CA bundle to verify the store with.")
+    labels: Mapping[str, str] = key_values(help="Labels for the BackupStorageLocation object: k=v,...")
+    cacert: str = text(value=FILE, help="File with the CA bundle to verify the store with.")
     access_mode: str = flag(
-        "--access-mode",
-        type=Enum("ReadWrite", "ReadOnly"),
-        default="ReadWrite",
-        show_default=True,
-        help="ReadOnly keeps new backups out.",
+        type=Enum("ReadWrite", "ReadOnly"), default="ReadWrite", help="ReadOnly keeps new backups out."
     )
     validate: bool = switch(
-        "--validate", help="Wait until the server has checked the location, and fail if it cannot use it."
+        help="Wait until the server has checked the location, and fail if it cannot use it."
     )
 
 

@@ -11,7 +11,7 @@ from pinnace.cli.declaring.fields import switch
 class BackupLocationGetOptions(GetOptions, things="locations"):
     """`backup-location get`."""
 
-    default: bool = switch("--default", help="Show only default locations.")
+    default: bool = switch(help="Show only default locations.")
 
 
 @command(

@@ -14,10 +14,10 @@ class BackupLocationSetOptions(Options):
     """`backup-location set`: what is empty or None stays as it is."""
 
     names: Sequence[str] = arguments("NAME")
-    cacert: str = text("--cacert", value=FILE, help="File with the CA bundle to verify the store with.")
+    cacert: str = text(value=FILE, help="File with the CA bundle to verify the store with.")
     credential: Mapping[str, str] = credential()
     default: bool | None = tristate(
-        "--default", help="Make it the location of backups that name none (=false: no longer)."
+        help="Make it the location of backups that name none (=false: no longer)."
     )
 
 

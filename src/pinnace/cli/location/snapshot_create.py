@@ -16,18 +16,15 @@ class SnapshotLocationCreateOptions(CreateOptions):
 
     names: Sequence[str] = arguments("NAME", NEW)
     provider: str = text(
-        "--provider",
         section=Section.WHERE,
         value=PROVIDER,
         help="The plugin that takes the snapshots, such as aws. Required.",
     )
     credential: Mapping[str, str] = credential()
     config: Mapping[str, str] = key_values(
-        "--config", section=Section.WHERE, help="Settings of the provider: region=...,k=v,..."
+        section=Section.WHERE, help="Settings of the provider: region=...,k=v,..."
     )
-    labels: Mapping[str, str] = key_values(
-        "--labels", help="Labels for the VolumeSnapshotLocation object: k=v,..."
-    )
+    labels: Mapping[str, str] = key_values(help="Labels for the VolumeSnapshotLocation object: k=v,...")
 
 
 @command(

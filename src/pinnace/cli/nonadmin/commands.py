@@ -91,16 +91,14 @@ class TenantDeleteOptions(Options):
     """`nonadmin ... delete`."""
 
     names: Sequence[str] = arguments("NAME...", least=0)
-    confirm: bool = switch("--confirm", help="Do not ask.")
+    confirm: bool = switch(help="Do not ask.")
     keep_data: bool = False
 
 
 class TenantBackupDeleteOptions(TenantDeleteOptions):
     """`nonadmin backup delete`."""
 
-    keep_data: bool = switch(
-        "--keep-data", help="Delete the object only; the backup stays in storage, and may come back."
-    )
+    keep_data: bool = switch(help="Delete the object only; the backup stays in storage, and may come back.")
 
 
 def _delete(noun: str, help: str, examples: Examples) -> Command:

@@ -9,8 +9,7 @@ from pinnace.cli.common.options import (
     OperationTimeoutOptions,
 )
 from pinnace.cli.declaring.commands import command, work_in
-from pinnace.cli.declaring.fields import Section, flag, text, tristate
-from pinnace.cli.declaring.types import DurationFlag
+from pinnace.cli.declaring.fields import Section, duration, text, tristate
 from pinnace.cli.declaring.values import TTL, CompletionSource, Value
 
 if TYPE_CHECKING:
@@ -22,36 +21,28 @@ class TenantBackupOptions(TenantFilterOptions, BackupContentOptions, OperationTi
     """`nonadmin backup create`; `ttl` None leaves it to the administrator's default."""
 
     ordered_resources: str = text(
-        "--ordered-resources",
         section=Section.WHAT,
         value=Value("ORDER"),
         help="Order within types: 'pods=ns1/p1,ns1/p2;secrets=ns1/s1'.",
     )
-    ttl: "Duration | None" = flag(
-        "--ttl",
-        type=DurationFlag(),
+    ttl: "Duration | None" = duration(
         value=TTL,
         before="item_operation_timeout",
         help="How long to keep it; the server's default if not given.",
     )
     storage_location: str = text(
-        "--storage-location",
         section=Section.WHERE,
         value=Value("LOCATION", CompletionSource.TENANT_LOCATIONS),
         help="Your own storage location; the server's default if not given.",
     )
-    snapshot_volumes: bool | None = tristate(
-        "--snapshot-volumes", section=Section.VOLUMES, help="Take snapshots of volumes."
-    )
+    snapshot_volumes: bool | None = tristate(section=Section.VOLUMES, help="Take snapshots of volumes.")
     default_volumes_to_restic: bool | None = tristate(
         "--default-volumes-to-restic",
         "--default-volumes-to-fs-backup",
         section=Section.VOLUMES,
         help="Back up the files of all pod volumes unless opted out.",
     )
-    csi_snapshot_timeout: "Duration | None" = flag(
-        "--csi-snapshot-timeout",
-        type=DurationFlag(),
+    csi_snapshot_timeout: "Duration | None" = duration(
         section=Section.VOLUMES,
         help="How long a CSI snapshot may take until the storage system has named it; at most 10m, unless the"
         " administrator allows more.",

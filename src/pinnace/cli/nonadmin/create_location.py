@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pinnace.cli.declaring.commands import command, work_in
-from pinnace.cli.declaring.fields import Section, flag, key_values, text
-from pinnace.cli.declaring.types import DurationFlag
+from pinnace.cli.declaring.fields import Section, duration, key_values, text
 from pinnace.cli.declaring.values import PROVIDER, SECRET_KEY
 
 if TYPE_CHECKING:
@@ -18,32 +17,19 @@ from pinnace.cli.nonadmin.options import RequestOptions
 class TenantLocationOptions(RequestOptions):
     """`nonadmin storage-location create`."""
 
-    provider: str = text(
-        "--provider",
-        default="aws",
-        show_default=True,
-        section=Section.WHERE,
-        value=PROVIDER,
-        help="Provider of the bucket.",
-    )
-    bucket: str = text("--bucket", section=Section.WHERE, help="The bucket. Required.")
-    prefix: str = text(
-        "--prefix", section=Section.WHERE, help="Path inside the bucket, after the namespace's name."
-    )
+    provider: str = text(default="aws", section=Section.WHERE, value=PROVIDER, help="Provider of the bucket.")
+    bucket: str = text(section=Section.WHERE, help="The bucket. Required.")
+    prefix: str = text(section=Section.WHERE, help="Path inside the bucket, after the namespace's name.")
     credential: Mapping[str, str] = key_values(
-        "--credential",
         section=Section.WHERE,
         value=SECRET_KEY,
         help="Secret of this namespace with the keys, and the key in it: secret=key. Required.",
     )
     config: Mapping[str, str] = key_values(
-        "--config", section=Section.WHERE, help="Settings of the provider: region=...,..."
+        section=Section.WHERE, help="Settings of the provider: region=...,..."
     )
-    backup_sync_period: "Duration | None" = flag(
-        "--backup-sync-period",
-        type=DurationFlag(),
-        before="labels",
-        help="How often to look for backups in it.",
+    backup_sync_period: "Duration | None" = duration(
+        before="labels", help="How often to look for backups in it."
     )
 
 

@@ -19,20 +19,15 @@ class TenantRestoreOptions(
     """`nonadmin restore create`."""
 
     from_backup: str = text(
-        "--from-backup",
         section=Section.WHAT,
         value=Value("BACKUP", CompletionSource.TENANT_BACKUPS),
         before="include_resources",
         help="The backup to restore, by its name in this namespace. Required.",
     )
     preserve_nodeports: bool | None = tristate(
-        "--preserve-nodeports",
-        section=Section.WHAT,
-        before="include_cluster_resources",
-        help="Keep the node ports of Services.",
+        section=Section.WHAT, before="include_cluster_resources", help="Keep the node ports of Services."
     )
     existing_resource_policy: str | None = flag(
-        "--existing-resource-policy",
         type=Enum("none", "update"),
         section=Section.WHAT,
         help="What to do with objects that exist and differ: none leaves them alone, update patches them.",

@@ -19,27 +19,20 @@ class RequestOptions(OutputOptions):
     """The options of every request of a tenant."""
 
     names: Sequence[str] = arguments("NAME", NEW)
-    labels: Mapping[str, str] = key_values("--labels", help="Labels for the object: k=v,...")
+    labels: Mapping[str, str] = key_values(help="Labels for the object: k=v,...")
 
 
 class TenantFilterOptions(ObjectFilterOptions, section=Section.WHAT):
     """Which resources and objects of the namespace."""
 
-    include_resources: Sequence[str] = comma_list(
-        "--include-resources", value=RESOURCES, help="Resource types, '*' for all."
-    )
-    exclude_resources: Sequence[str] = comma_list(
-        "--exclude-resources", value=RESOURCES, help="Resource types to leave out."
-    )
+    include_resources: Sequence[str] = comma_list(value=RESOURCES, help="Resource types, '*' for all.")
+    exclude_resources: Sequence[str] = comma_list(value=RESOURCES, help="Resource types to leave out.")
     selector: "LabelSelector | None" = flag(
         "-l", "--selector", type=SelectorFlag(), help="Only objects that match this label selector."
     )
     or_selector: "Sequence[LabelSelector]" = flag(
-        "--or-selector",
-        type=OrSelectorFlag(),
-        default="",
-        help="Only objects that match one of these: 'a=b or c=d'.",
+        type=OrSelectorFlag(), default="", help="Only objects that match one of these: 'a=b or c=d'."
     )
     include_cluster_resources: bool | None = tristate(
-        "--include-cluster-resources", help="Only false is allowed: tenants have no cluster-scoped objects."
+        help="Only false is allowed: tenants have no cluster-scoped objects."
     )

@@ -10,9 +10,9 @@ import click
 from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.declaring.commands import command
-from pinnace.cli.declaring.fields import Options, flag, key_values, switch, text, tristate
+from pinnace.cli.declaring.fields import Options, duration, flag, key_values, switch, text, tristate
 from pinnace.cli.declaring.global_flags import GlobalFlags
-from pinnace.cli.declaring.types import DurationFlag, Number
+from pinnace.cli.declaring.types import Number
 from pinnace.cli.declaring.values import ADDRESS, LOCATION, Value
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.nonadmin.upstream import UpstreamOptions, log_choice
@@ -26,54 +26,34 @@ if TYPE_CHECKING:
 class ManagerOptions(Options):
     """The settings of the process; None leaves a setting to the config map, or to its default."""
 
-    metrics_bind_address: str = text(
-        "--metrics-bind-address",
-        default=":8080",
-        show_default=True,
-        value=ADDRESS,
-        help="Address of /metrics.",
-    )
+    metrics_bind_address: str = text(default=":8080", value=ADDRESS, help="Address of /metrics.")
     health_probe_bind_address: str = text(
-        "--health-probe-bind-address",
-        default=":8081",
-        show_default=True,
-        value=ADDRESS,
-        help="Address of /healthz and /readyz.",
+        default=":8081", value=ADDRESS, help="Address of /healthz and /readyz."
     )
-    leader_elect: bool = switch("--leader-elect", help="Work only while holding the Lease of this namespace.")
+    leader_elect: bool = switch(help="Work only while holding the Lease of this namespace.")
     config_map: str = text(
         "--settings",
         default="pinnace-nonadmin",
-        show_default=True,
         value=Value("CONFIGMAP"),
         help="Config map of this namespace with the administrator's settings.",
     )
     require_approval: bool | None = tristate(
-        "--require-approval", help="Use storage locations of tenants only once they are approved."
+        help="Use storage locations of tenants only once they are approved."
     )
-    garbage_collection_period: "Duration | None" = flag(
-        "--garbage-collection-period",
-        type=DurationFlag(),
-        help="How often to remove objects without a request; 0s for never. Default 24h.",
+    garbage_collection_period: "Duration | None" = duration(
+        help="How often to remove objects without a request; 0s for never. Default 24h."
     )
-    backup_sync_period: "Duration | None" = flag(
-        "--backup-sync-period",
-        type=DurationFlag(),
-        help="How often to make requests for stored backups; 0s for never. Default 2m.",
+    backup_sync_period: "Duration | None" = duration(
+        help="How often to make requests for stored backups; 0s for never. Default 2m."
     )
-    velero_backup_sync_period: "Duration | None" = flag(
-        "--velero-backup-sync-period",
-        type=DurationFlag(),
-        help="What the backup server's --backup-sync-period is. Default 1m.",
+    velero_backup_sync_period: "Duration | None" = duration(
+        help="What the backup server's --backup-sync-period is. Default 1m."
     )
     max_unfinished_backups: int | None = flag(
-        "--max-unfinished-backups",
         type=Number(whole=True),
         help="How many backups of one namespace may wait or run at once; 0 is any number.",
     )
-    max_unfinished_restores: int | None = flag(
-        "--max-unfinished-restores", type=Number(whole=True), help="The same for restores."
-    )
+    max_unfinished_restores: int | None = flag(type=Number(whole=True), help="The same for restores.")
     adopted_namespaces: Mapping[str, str] = key_values(
         "--adopt-former-namespaces",
         value=Value("NAMESPACE=UID,..."),
@@ -86,11 +66,7 @@ class ManagerOptions(Options):
         help="Private network or host where tenants' storage may be; may be repeated.",
     )
     default_backup_storage_location: str = text(
-        "--default-backup-storage-location",
-        default="default",
-        show_default=True,
-        value=LOCATION,
-        help="What the backup server's flag of this name says.",
+        default="default", value=LOCATION, help="What the backup server's flag of this name says."
     )
 
 

@@ -27,15 +27,13 @@ _WITHOUT_EFFECT: Final = {
 class UpstreamOptions(Options):
     """Flags of the upstream manager that have no other meaning here."""
 
-    zap_time_encoding: str | None = flag(
-        "--zap-time-encoding", value=Value("ENCODING"), help="Without effect."
-    )
-    zap_stacktrace_level: str | None = flag("--zap-stacktrace-level", help="Without effect.")
-    zap_log_level: str | None = flag("--zap-log-level", help="As LOG_LEVEL: a name, or a number for debug.")
-    zap_encoder: str | None = flag("--zap-encoder", type=Enum("json", "console"), help="As LOG_FORMAT.")
-    zap_devel: bool = switch("--zap-devel", help="Log as for developers: everything from debug on, as text.")
-    enable_http2: bool = switch("--enable-http2", help="Without effect: the pages are served over HTTP/1.1.")
-    metrics_secure: bool = switch("--metrics-secure", help="Without effect: metrics are served over http.")
+    zap_time_encoding: str | None = flag(value=Value("ENCODING"), help="Without effect.")
+    zap_stacktrace_level: str | None = flag(help="Without effect.")
+    zap_log_level: str | None = flag(help="As LOG_LEVEL: a name, or a number for debug.")
+    zap_encoder: str | None = flag(type=Enum("json", "console"), help="As LOG_FORMAT.")
+    zap_devel: bool = switch(help="Log as for developers: everything from debug on, as text.")
+    enable_http2: bool = switch(help="Without effect: the pages are served over HTTP/1.1.")
+    metrics_secure: bool = switch(help="Without effect: metrics are served over http.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,7 @@ class FormatOptions(Options):
 class OutputOptions(FormatOptions, section=Section.OUTPUT):
     """How to print objects."""
 
-    show_labels: bool = switch("--show-labels", help="Show all labels in the last column.")
+    show_labels: bool = switch(help="Show all labels in the last column.")
     label_columns: Sequence[str] = comma_list(
         "-L", "--label-columns", value=Value("LABEL,..."), help="Labels to show as columns."
     )
@@ -148,10 +148,8 @@ class CreateOptions(OutputOptions):
     """How to print what is created, or what would be created."""
 
     dry_run: str = flag(
-        "--dry-run",
         type=click.Choice(["none", "client"]),
         default="none",
-        show_default=True,
         section=Section.OUTPUT,
         before="show_labels",
         help="With client, print the object and send nothing.",
@@ -174,11 +172,10 @@ class ListingOptions(OutputOptions, section=Section.OUTPUT):
     """How to print a list, as kubectl does."""
 
     sort_by: str = text(
-        "--sort-by",
         value=Value("FIELD"),
         help="Sort by a field, as .status.startTimestamp; objects without it come first.",
     )
-    no_headers: bool = switch("--no-headers", help="Leave out the names of the columns.")
+    no_headers: bool = switch(help="Leave out the names of the columns.")
     watch: bool = switch("-w", "--watch", help="Print the objects, then each one that changes, until Ctrl-C.")
 
     def printed(self, *, default: str | None = None) -> OutputFlags:

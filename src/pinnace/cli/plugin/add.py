@@ -15,10 +15,8 @@ class PluginAddOptions(PluginChangeOptions):
 
     images: Sequence[str] = arguments("IMAGE")
     image_pull_policy: str = flag(
-        "--image-pull-policy",
         type=Enum("Always", "IfNotPresent", "Never"),
         default="IfNotPresent",
-        show_default=True,
         before="confirm",
         help="When the image is pulled: Always, IfNotPresent or Never.",
     )

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 class PluginGetOptions(FormatOptions):
     """`plugin get`; its table has neither labels nor columns of labels."""
 
-    timeout: "Duration" = flag(
-        "--timeout", type=WaitFlag(), default="5s", show_default=True, help="How long to wait for the server."
-    )
+    timeout: "Duration" = flag(type=WaitFlag(), default="5s", help="How long to wait for the server.")
     output_format: str | None = flag(
         "-o",
         "--output",

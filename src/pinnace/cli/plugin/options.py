@@ -6,4 +6,4 @@ from pinnace.cli.declaring.fields import Options, switch
 class PluginChangeOptions(Options):
     """`plugin add` and `plugin remove`."""
 
-    confirm: bool = switch("--confirm", help="Do not ask, as on a terminal, before the server restarts.")
+    confirm: bool = switch(help="Do not ask, as on a terminal, before the server restarts.")

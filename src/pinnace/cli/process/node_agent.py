@@ -26,29 +26,18 @@ class NodeAgentFlags(MonitoringOptions):
     """`node-agent` and `restic server`."""
 
     host_pods: str = text(
-        "--host-pods",
         default="/host_pods",
-        show_default=True,
         value=FOLDER,
         help="Folder where the pods directory of the node's kubelet is mounted.",
     )
     backup_workers: int = flag(
-        "--backup-workers",
-        type=Number(whole=True),
-        default="1",
-        show_default=True,
-        help="How many volumes are saved at once.",
+        type=Number(whole=True), default="1", help="How many volumes are saved at once."
     )
     restore_workers: int = flag(
-        "--restore-workers",
-        type=Number(whole=True),
-        default="1",
-        show_default=True,
-        help="How many volumes are restored at once.",
+        type=Number(whole=True), default="1", help="How many volumes are restored at once."
     )
     node_agent_configmap: str = text(
-        "--node-agent-configmap",
-        help="ConfigMap with settings; loadConcurrency there replaces the numbers of workers.",
+        help="ConfigMap with settings; loadConcurrency there replaces the numbers of workers."
     )
 
 

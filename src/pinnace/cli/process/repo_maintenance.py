@@ -19,7 +19,7 @@ from pinnace.store_access.user_agent import user_agent
 class RepoMaintenanceFlags(LoggingFlags):
     """The flags of `repo-maintenance`."""
 
-    repository: str = flag("--repository", required=True, help="The BackupRepository.")
+    repository: str = flag(required=True, help="The BackupRepository.")
 
 
 @command("repo-maintenance", RepoMaintenanceFlags, short_help="Maintain a repository.", hidden=True)

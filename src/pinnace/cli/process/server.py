@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pinnace.cli.declaring.commands import command, work_in
-from pinnace.cli.declaring.fields import Section, flag, key_values, string_slice, switch, text
-from pinnace.cli.declaring.types import Boolean, DurationFlag, Enum, Number
+from pinnace.cli.declaring.fields import Section, duration, flag, key_values, string_slice, switch, text
+from pinnace.cli.declaring.types import Enum, Number
 from pinnace.cli.declaring.values import ADDRESS, FOLDER, LOCATION, RESOURCES, TTL, Value
 from pinnace.cli.process import later_flags
 from pinnace.cli.process.shared import MonitoringOptions
@@ -21,166 +21,103 @@ class ServerFlags(MonitoringOptions):
     """The flags of `server`."""
 
     profiler_address: str = text(
-        "--profiler-address",
         default="localhost:6060",
-        show_default=True,
         value=ADDRESS,
         help="Address of /debug/pprof/; without a host this machine only; empty: none.",
     )
     client_qps: float | None = flag(
-        "--client-qps",
         type=Number(),
         help="Cap on requests to the API server a second, 20 if only --client-burst is given. 0, or neither"
         " given: as many as it accepts.",
     )
     client_burst: int | None = flag(
-        "--client-burst",
         type=Number(whole=True),
         help="How many of them at once after a pause, 30 if only --client-qps is given.",
     )
-    plugin_dir: str = text(
-        "--plugin-dir",
-        default="/plugins",
-        show_default=True,
-        value=FOLDER,
-        help="Folder with plugin executables.",
-    )
+    plugin_dir: str = text(default="/plugins", value=FOLDER, help="Folder with plugin executables.")
     backup_workers: int = flag(
         "--backup-workers",
         "--concurrent-backups",
         type=Number(whole=True),
         default="1",
-        show_default=True,
         help="How many backups run at once, never two of one namespace.",
     )
     restore_workers: int = flag(
-        "--restore-workers",
         type=Number(whole=True),
         default="1",
-        show_default=True,
         help="How many restores run at once, never two into one namespace.",
     )
     allow_parallel_restores_into_namespace: bool = switch(
-        "--allow-parallel-restores-into-namespace",
-        help="Let restores that run at once write to the same namespace.",
+        help="Let restores that run at once write to the same namespace."
     )
     disable_controllers: Sequence[str] = string_slice(
-        "--disable-controllers",
-        may_be_empty=True,
-        value=Value("CONTROLLER,..."),
-        help="Controllers not to run.",
+        may_be_empty=True, value=Value("CONTROLLER,..."), help="Controllers not to run."
     )
     restore_resource_priorities: Sequence[str] = string_slice(
-        "--restore-resource-priorities",
         may_be_empty=True,
         value=RESOURCES,
         help="Kinds to restore first, and after a '-' those to restore last: a,b,-,c.",
     )
     default_backup_storage_location: str = text(
-        "--default-backup-storage-location",
         default="default",
-        show_default=True,
         value=LOCATION,
         help="Location of backups that name none, if no location is marked as default.",
     )
-    backup_sync_period: "Duration" = flag(
-        "--backup-sync-period",
-        type=DurationFlag(),
-        default="1m0s",
-        show_default=True,
-        help="How often backups are looked for in locations that do not set it.",
+    backup_sync_period: "Duration" = duration(
+        default="1m0s", help="How often backups are looked for in locations that do not set it."
     )
-    store_validation_frequency: "Duration" = flag(
-        "--store-validation-frequency",
-        type=DurationFlag(),
-        default="1m0s",
-        show_default=True,
-        help="How often locations are checked; 0 = once.",
+    store_validation_frequency: "Duration" = duration(
+        default="1m0s", help="How often locations are checked; 0 = once."
     )
     default_volume_snapshot_locations: Mapping[str, str] = key_values(
-        "--default-volume-snapshot-locations",
         separator=":",
         value=Value("PROVIDER:LOCATION,..."),
         help="Snapshot location of each provider that has several: provider:location,...",
     )
-    restic_timeout: "Duration" = flag(
+    restic_timeout: "Duration" = duration(
         "--restic-timeout",
         "--fs-backup-timeout",
-        type=DurationFlag(),
         default="4h0m0s",
-        show_default=True,
         help="How long all pod volumes of one backup or restore may take.",
     )
-    default_restic_prune_frequency: "Duration" = flag(
+    default_restic_prune_frequency: "Duration" = duration(
         "--default-restic-prune-frequency",
         "--default-repo-maintain-frequency",
-        type=DurationFlag(),
         default="168h0m0s",
-        show_default=True,
         help="How often restic repositories are pruned, if they do not set it.",
     )
-    terminating_resource_timeout: "Duration" = flag(
-        "--terminating-resource-timeout",
-        type=DurationFlag(),
-        default="10m0s",
-        show_default=True,
-        help="How long a restore waits for namespaces and volumes that are being deleted.",
+    terminating_resource_timeout: "Duration" = duration(
+        default="10m0s", help="How long a restore waits for namespaces and volumes that are being deleted."
     )
-    resource_timeout: "Duration" = flag(
-        "--resource-timeout",
-        type=DurationFlag(),
+    resource_timeout: "Duration" = duration(
         default="10m0s",
-        show_default=True,
         help="How long a restore waits for the definitions of custom resources, and for additional items of"
         " actions.",
     )
-    item_operation_sync_frequency: "Duration" = flag(
-        "--item-operation-sync-frequency",
-        type=DurationFlag(),
-        default="10s",
-        show_default=True,
-        help="How often operations of plugins are asked for their progress.",
+    item_operation_sync_frequency: "Duration" = duration(
+        default="10s", help="How often operations of plugins are asked for their progress."
     )
-    default_item_operation_timeout: "Duration" = flag(
-        "--default-item-operation-timeout",
-        type=DurationFlag(),
-        default="4h0m0s",
-        show_default=True,
-        help="How long an operation may take if its backup or restore does not set it.",
+    default_item_operation_timeout: "Duration" = duration(
+        default="4h0m0s", help="How long an operation may take if its backup or restore does not set it."
     )
-    default_backup_ttl: "Duration" = flag(
-        "--default-backup-ttl",
-        type=DurationFlag(),
-        default="720h0m0s",
-        show_default=True,
-        value=TTL,
-        help="How long backups are kept that do not set it.",
+    default_backup_ttl: "Duration" = duration(
+        default="720h0m0s", value=TTL, help="How long backups are kept that do not set it."
     )
-    garbage_collection_frequency: "Duration" = flag(
-        "--garbage-collection-frequency",
-        type=DurationFlag(),
-        default="1h0m0s",
-        show_default=True,
-        help="How often expired backups are looked for.",
+    garbage_collection_frequency: "Duration" = duration(
+        default="1h0m0s", help="How often expired backups are looked for."
     )
     uploader_type: str = flag(
-        "--uploader-type",
         type=Enum("restic", "kopia"),
         default="restic",
-        show_default=True,
         help="Program that saves pod volumes; each is restored by its own.",
     )
-    backup_repository_configmap: str = text(
-        "--backup-repository-configmap", help="ConfigMap with the settings of new repositories of kopia."
-    )
+    backup_repository_configmap: str = text(help="ConfigMap with the settings of new repositories of kopia.")
     repo_maintenance_job_configmap: str = text(
-        "--repo-maintenance-job-configmap",
         help="ConfigMap with the settings of Jobs that maintain repositories; without it the server"
-        " maintains them itself.",
+        " maintains them itself."
     )
     schedule_skip_immediately: bool = switch(
-        "--schedule-skip-immediately",
-        help="Leave out a backup that is due at once, for schedules that do not set it.",
+        help="Leave out a backup that is due at once, for schedules that do not set it."
     )
     default_volumes_to_restic: bool = switch(
         "--default-volumes-to-restic",
@@ -189,22 +126,15 @@ class ServerFlags(MonitoringOptions):
         help="Back up the files of all pod volumes unless opted out.",
     )
     default_snapshot_move_data: bool = switch(
-        "--default-snapshot-move-data",
-        help="Move the data of CSI snapshots to the location, for backups that do not set it.",
+        help="Move the data of CSI snapshots to the location, for backups that do not set it."
     )
-    restore_only: bool = switch("--restore-only", help="Deprecated: run only what restores need.")
-    leader_elect: bool = flag(
-        "--leader-elect",
-        type=Boolean(),
+    restore_only: bool = switch(help="Deprecated: run only what restores need.")
+    leader_elect: bool = switch(
         default=True,
-        metavar="",
         help="Work only while holding the Lease of this namespace (default true).",
     )
-    leader_elect_lease_duration: "Duration" = flag(
-        "--leader-elect-lease-duration",
-        type=DurationFlag(),
+    leader_elect_lease_duration: "Duration" = duration(
         default="1m0s",
-        show_default=True,
         help="How long a Lease lasts without being renewed: how soon another server takes over from one that"
         " died, and how long an outage of the API server the leader survives.",
     )

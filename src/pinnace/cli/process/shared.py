@@ -15,27 +15,15 @@ LEVELS: Final = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 class LoggingFlags(Options):
     """The flags of a process for its log."""
 
-    log_level: str = flag(
-        "--log-level", type=Enum(*LEVELS), default="info", show_default=True, help="Lowest level written."
-    )
-    log_format: str = flag(
-        "--log-format",
-        type=Enum("text", "json"),
-        default="text",
-        show_default=True,
-        help="Form of log lines.",
-    )
+    log_level: str = flag(type=Enum(*LEVELS), default="info", help="Lowest level written.")
+    log_format: str = flag(type=Enum("text", "json"), default="text", help="Form of log lines.")
 
 
 class MonitoringOptions(LoggingFlags):
     """The flags of server and node agent for log, metrics and probes."""
 
     metrics_address: str = text(
-        "--metrics-address",
-        default=":8085",
-        show_default=True,
-        value=ADDRESS,
-        help="Address of /metrics, /healthz, /readyz.",
+        default=":8085", value=ADDRESS, help="Address of /metrics, /healthz, /readyz."
     )
 
 

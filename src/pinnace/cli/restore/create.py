@@ -38,20 +38,15 @@ class ObjectOptions(Options):
         help="Restore only this object, as named in the backup; can be given several times. KIND/NAME is a"
         " cluster-scoped one.",
     )
-    object_with_owners: bool = switch(
-        "--object-with-owners", help="Restore the owners of each --object, too."
-    )
+    object_with_owners: bool = switch(help="Restore the owners of each --object, too.")
     with_dependencies: bool = switch(
-        "--with-dependencies",
-        help="Restore what its pods refer to, too: Secrets, ConfigMaps, claims, service accounts.",
+        help="Restore what its pods refer to, too: Secrets, ConfigMaps, claims, service accounts."
     )
-    confirm: bool = switch("--confirm", help="Do not ask before --existing-resource-policy recreate.")
+    confirm: bool = switch(help="Do not ask before --existing-resource-policy recreate.")
     allow_partially_failed: bool | None = tristate(
-        "--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too."
+        help="With --from-schedule: PartiallyFailed backups count too."
     )
-    allow_failed: bool = switch(
-        "--allow-failed", help="With --from-backup: restore what a Failed backup has."
-    )
+    allow_failed: bool = switch(help="With --from-backup: restore what a Failed backup has.")
 
 
 class RestoreCreateOptions(
@@ -69,7 +64,6 @@ class RestoreCreateOptions(
 
     names: Sequence[str] = arguments("[RESTORE_NAME]", NEW)
     from_backup: str = flag(
-        "--from-backup",
         type=NameArgument("backup", may_be_empty=True),
         default="",
         section=Section.WHAT,
@@ -78,7 +72,6 @@ class RestoreCreateOptions(
         help="Backup to restore.",
     )
     from_schedule: str = flag(
-        "--from-schedule",
         type=NameArgument("schedule", may_be_empty=True),
         default="",
         section=Section.WHAT,
@@ -87,7 +80,6 @@ class RestoreCreateOptions(
         help="Schedule whose newest successful backup is restored.",
     )
     namespace_mappings: Mapping[str, str] = key_values(
-        "--namespace-mappings",
         separator=":",
         section=Section.WHAT,
         value=Value("OLD:NEW,...", CompletionSource.NAMESPACES),
@@ -95,13 +87,11 @@ class RestoreCreateOptions(
         help="Restore namespaces under other names: src1:dst1,src2:dst2.",
     )
     without_volume_data: bool = switch(
-        "--without-volume-data",
         section=Section.VOLUMES,
         before="write_sparse_files",
         help="Create claims and pods whose data cannot be restored, with empty volumes.",
     )
     existing_resource_policy: str | None = flag(
-        "--existing-resource-policy",
         type=Enum("none", "update", "recreate"),
         section=Section.WHAT,
         help="What to do with objects that exist and differ: none leaves them alone, update patches them to"
@@ -109,24 +99,16 @@ class RestoreCreateOptions(
         " version in the backup, recreate also deletes and creates anew what cannot be patched.",
     )
     status_include_resources: Sequence[str] = comma_list(
-        "--status-include-resources",
-        section=Section.WHAT,
-        value=RESOURCES,
-        help="Resource types whose status is restored, '*' for all.",
+        section=Section.WHAT, value=RESOURCES, help="Resource types whose status is restored, '*' for all."
     )
     status_exclude_resources: Sequence[str] = comma_list(
-        "--status-exclude-resources",
-        section=Section.WHAT,
-        value=RESOURCES,
-        help="Resource types whose status is not restored.",
+        section=Section.WHAT, value=RESOURCES, help="Resource types whose status is not restored."
     )
     resource_modifier_configmap: str = text(
-        "--resource-modifier-configmap",
         section=Section.WHAT,
         help="ConfigMap of the server's namespace with rules that change objects before they are created.",
     )
     dry_run: str = flag(
-        "--dry-run",
         type=click.Choice(["none", "client", "cluster", "server"]),
         is_flag=False,
         flag_value="cluster",
@@ -135,6 +117,7 @@ class RestoreCreateOptions(
         before="show_labels",
         help="Show what would be done, and do nothing. With --dry-run=server the API server is asked about"
         " each object, too; with --dry-run=client the object is printed as it would be sent.",
+        show_default=False,
     )
 
 

@@ -25,35 +25,26 @@ class ScheduleCreateOptions(
 
     names: Sequence[str] = arguments("NAME", NEW)
     schedule: str = text(
-        "--schedule",
-        value=CRON,
-        before="ttl",
-        help="When to make backups: a cron expression, or '@every 6h'. Required.",
+        value=CRON, before="ttl", help="When to make backups: a cron expression, or '@every 6h'. Required."
     )
     use_owner_references_in_backup: bool = switch(
-        "--use-owner-references-in-backup",
         before="labels",
         help="Make the schedule the owner of its backups: deleting it deletes the Backup objects.",
     )
     paused: bool = switch(
-        "--paused",
-        before="labels",
-        help="Create the schedule paused: it makes no backups until it is unpaused.",
+        before="labels", help="Create the schedule paused: it makes no backups until it is unpaused."
     )
     skip_immediately: bool | None = tristate(
-        "--skip-immediately",
         before="labels",
         help="Whether a backup that is due at once is left out; the server's setting if not given.",
     )
     verify: str = text(
-        "--verify",
         value=Value("CRON"),
         before="labels",
         help="When the server verifies the newest backup of the schedule, as `backup verify` does: a cron"
         " expression, or '@daily'.",
     )
     verify_read_data: str = text(
-        "--verify-read-data",
         value=Value("SHARE"),
         before="labels",
         help="With --verify: how much of the data in restic and kopia repositories is read, such as 10%.",

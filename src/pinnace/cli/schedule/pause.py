@@ -21,7 +21,7 @@ class PauseOptions(Options):
     """
 
     names: Sequence[str] = arguments("[NAME...]")
-    all: bool = switch("--all", help="{verb} all schedules.")
+    all: bool = switch(help="{verb} all schedules.")
     selector: "LabelSelector | None" = flag(
         "-l",
         "--selector",
@@ -30,8 +30,7 @@ class PauseOptions(Options):
         help="Only schedules that match this label selector.",
     )
     skip_immediately: bool | None = tristate(
-        "--skip-immediately",
-        help="Whether a backup that is due at once is left out; the server's setting if not given.",
+        help="Whether a backup that is due at once is left out; the server's setting if not given."
     )
 
 
