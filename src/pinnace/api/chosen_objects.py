@@ -4,9 +4,14 @@ Velero has no such field, and its server would restore everything: the command l
 before it sends such a Restore. (docs/adr/071)
 """
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
+
+_VERSIONED: Final = re.compile(r"([^/]+/)?v\d\w*/[^/]+")
+"""A kind behind its version. Other words with a blank behind are names: those of roles may have blanks."""
 
 
 class ObjectName(msgspec.Struct, frozen=True):
@@ -42,17 +47,38 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 def parse_object(text: str) -> ObjectName:
-    """Read `KIND/NAMESPACE/NAME`, or `KIND/NAME` of a cluster-scoped object.
+    """Read an object in any of the forms in which messages and lists show it.
+
+    These are `KIND/NAMESPACE/NAME`, `KIND/NAME`, `KIND/NAME in NAMESPACE` and `VERSION/KIND NAMESPACE/NAME`;
+    the kind may be `deployments.apps` or `Deployment`, the version `v1` or `apps/v1`.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is in none of them.
     """
-    parts = text.split("/")
+    match text.split():
+        case [kind, "in", namespace] if kind.count("/") == 1 and "/" not in namespace:
+            first, name = kind.split("/")
+            parts = [first, namespace, name]
+        case [kind, title] if "/" not in kind or _VERSIONED.fullmatch(kind):
+            parts = [_kind_of(kind), *title.split("/")]
+        case _:
+            parts = text.split("/")
     if len(parts) not in (2, 3) or not all(parts):
         raise ValueError(
             f'"{text}" names no object: write KIND/NAMESPACE/NAME, or KIND/NAME if it has no namespace'
         )
     return ObjectName(parts[0], parts[1] if len(parts) == 3 else "", parts[-1])
+
+
+def _kind_of(word: str) -> str:
+    """`deployment.apps` of `apps/v1/Deployment`, as a list of kinds shows it, maybe with a colon behind."""
+    match word.removesuffix(":").split("/"):
+        case [group, _, kind]:
+            return f"{kind}.{group}"
+        case [_, kind]:
+            return kind
+        case parts:
+            return "/".join(parts)
 
 
 def encode_chosen(chosen: ChosenObjects) -> str:

@@ -1,10 +1,11 @@
-"""Selects items of a backup by the filters of commands or by KIND/NAME. Pure."""
+"""Selects items of a backup by the filters of commands or as a user names them. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from pinnace.api import kinds
+from pinnace.api.chosen_objects import ObjectName, parse_object
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes, is_glob
 from pinnace.archive.item_index import IndexedItem
@@ -85,15 +86,12 @@ def is_type(entry: IndexedItem, word: str) -> bool:
     return not asked_group or asked_group == group
 
 
-def parse_target(words: Sequence[str]) -> tuple[str, str]:
-    """`KIND`, `KIND/NAME` or `KIND NAME` as type and name; name is "" if there is none. Raises ValueError."""
-    if len(words) == 2 and "/" not in words[0]:
-        return words[0], words[1]
-    if len(words) != 1:
-        raise ValueError("give one KIND or KIND/NAME")
-    kind, slash, name = words[0].partition("/")
-    if not kind or (slash and not name) or "/" in name:
-        namespace, found, _ = name.partition("/")
-        advice = f"; the namespace is given by itself: -n {namespace}" if kind and namespace and found else ""
-        raise ValueError(f'"{words[0]}" is not KIND/NAME{advice}')
-    return kind, name
+def parse_target(words: Sequence[str]) -> ObjectName:
+    """A type alone, its name being empty, or an object in any form that `parse_object` reads.
+
+    Raises:
+        ValueError: the words are neither.
+    """
+    if len(words) == 1 and words[0] and not set(words[0]) & set("/ "):
+        return ObjectName(words[0], "", "")
+    return parse_object(" ".join(words))

@@ -280,8 +280,23 @@ def _command_meant(error: click.NoSuchCommand, words: Sequence[str]) -> str:
     at = words.index(word) if word in words else len(words)
     commands = error.ctx.command.shown_commands(error.ctx)
     return instead_of_command(
-        path, word, words[at + 1 :], commands, lambda found: joined(program, [*found], [*given])
+        path,
+        word,
+        words[at + 1 :],
+        commands,
+        lambda found: joined(program, [*found], [*given]),
+        _groups_with(word, error.ctx),
     )
+
+
+def _groups_with(word: str, ctx: click.Context) -> list[list[str]]:
+    """The groups that have a command of a name: the program itself, and those of the usual nouns."""
+    found = [] if word not in cli.list_commands(ctx) else [list[str]()]
+    for noun in ("backup", "restore", "schedule"):
+        group = cli.get_command(ctx, noun)
+        if isinstance(group, Group) and word in group.list_commands(ctx):
+            found.append([noun])
+    return found
 
 
 def _flag_meant(error: click.NoSuchOption) -> str:

@@ -13,7 +13,7 @@ from pinnace.cli.declaring.values import STORED
 class HistoryOptions(SecretsOptions, ObjectsOptions):
     """`history`."""
 
-    names: Sequence[str] = arguments("KIND/NAME", STORED, most=2)
+    names: Sequence[str] = arguments("KIND/NAME", STORED, most=3)
     all_fields: bool = switch(
         before="show_secrets", help="Count changes of the status, too, and of what the API server sets."
     )

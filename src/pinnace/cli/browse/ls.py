@@ -15,7 +15,7 @@ class ListOptions(FilterOptions, ObjectsOptions, verb="list"):
     """`backup ls`."""
 
     names: Sequence[str] = arguments(
-        "NAME [KIND[/NAME]]", BACKUP_NAME, Value("KIND", CompletionSource.STORED), most=3
+        "NAME [KIND[/NAME]]", BACKUP_NAME, Value("KIND", CompletionSource.STORED), most=4
     )
     summary: bool = switch(
         before="of_namespace",

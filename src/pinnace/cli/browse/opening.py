@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 import msgspec
 
+from pinnace.api.chosen_objects import ObjectName
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.validation import pair_errors
@@ -195,19 +196,22 @@ def browse(ctx: click.Context, options: BrowseOptions, work: Callable[[Library],
 def chosen(options: BrowseOptions, filters: FilterOptions | None, words: Sequence[str]) -> Choice:
     """The items that a command selects. Raises InvalidInput."""
     try:
-        kind, name = parse_target(words) if words else ("", "")
+        target = parse_target(words) if words else ObjectName("", "", "")
     except ValueError as error:
         raise InvalidInput(str(error)) from error
+    if target.namespace and options.of_namespace not in ("", target.namespace):
+        raise InvalidInput(f"{target} is in namespace {target.namespace}, not in {options.of_namespace} (-n)")
+    kind, name, namespace = target.kind, target.name, target.namespace or options.of_namespace
     if filters is None:
-        return Choice(kind=kind, name=name, namespaces=_in(options.of_namespace))
+        return Choice(kind=kind, name=name, namespaces=_in(namespace))
     problems = [
         *pair_errors("namespace", filters.include_namespaces, filters.exclude_namespaces),
         *pair_errors("resource", filters.include_resources, filters.exclude_resources),
     ]
     if problems:
         raise InvalidInput("; ".join(problems))
-    if options.of_namespace and list(filters.include_namespaces) != ["*"]:
-        raise InvalidInput("give either -n or --include-namespaces")
+    if namespace and list(filters.include_namespaces) != ["*"]:
+        raise InvalidInput(f"give either {target if target.namespace else '-n'} or --include-namespaces")
     namespaces = IncludesExcludes(filters.include_namespaces, filters.exclude_namespaces)
     try:
         labels = LabelChoice.of(filters.selector, filters.or_selector)
@@ -216,7 +220,7 @@ def chosen(options: BrowseOptions, filters: FilterOptions | None, words: Sequenc
     return Choice(
         kind=kind,
         name=name,
-        namespaces=_in(options.of_namespace) if options.of_namespace else namespaces,
+        namespaces=_in(namespace) if namespace else namespaces,
         resources=IncludesExcludes(filters.include_resources, filters.exclude_resources),
         labels=labels,
         cluster_resources=filters.include_cluster_resources,

@@ -13,7 +13,7 @@ from pinnace.cli.declaring.values import BACKUP_NAME, STORED
 class ShowOptions(SecretsOptions, ObjectsOptions):
     """`backup show`."""
 
-    names: Sequence[str] = arguments("NAME KIND/NAME", BACKUP_NAME, STORED, most=3)
+    names: Sequence[str] = arguments("NAME KIND/NAME", BACKUP_NAME, STORED, most=4)
     output_format: str | None = output_format("yaml", "json")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
+from pinnace.api import kinds
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.cli.nouns import noun_of
 
@@ -30,6 +31,18 @@ _SYNONYMS: Final = {
     "update": ("set",),
     "location": ("backup-location", "snapshot-location"),
     "upgrade": ("install",),
+    "init": ("install",),
+    "snapshots": ("backup",),
+    "snapshot": ("backup",),
+    "view": ("show",),
+    "cat": ("show",),
+    "extract": ("show", "download"),
+    "find": ("search",),
+    "grep": ("search",),
+    "compare": ("diff",),
+    "check": ("verify",),
+    "whoami": ("doctor",),
+    "auth": ("doctor",),
     "config": ("client",),
     "disable": ("pause",),
     "suspend": ("pause",),
@@ -53,13 +66,11 @@ _NO_CANCEL: Final = (
 )
 _RESTORE: Final = "a backup is restored by {restore create --from-backup NAME}"
 _COMMANDS: Final = {
-    "logs": "write of what: {backup logs NAME} or {restore logs NAME}",
-    "download": "write {backup download NAME}",
     **dict.fromkeys(("status", "top", "health", "check", "diagnose"), _OVERVIEW),
     "backup status": "{backup describe NAME} shows it, and {backup get} that of all",
     "restore status": "{restore describe NAME} shows it, and {restore get} that of all",
     "schedule status": "{schedule describe NAME} shows it, and {schedule get} that of all",
-    "backup restore": _RESTORE,
+    **dict.fromkeys(("rollback", "undo", "recover", "backup restore"), _RESTORE),
     "restore backup": _RESTORE,
     "schedule run": "{backup create --from-schedule NAME} makes a backup of it now",
     "schedule trigger": "{backup create --from-schedule NAME} makes a backup of it now",
@@ -79,6 +90,10 @@ _COMMANDS: Final = {
     **dict.fromkeys(("apply", "edit", "patch", "label", "annotate", "replace", "wait"), _KUBECTL),
 }  # fmt: skip
 """By the words of the command. A command to run is in braces; NAME stands for the words that follow."""
+_KINDS_OF_CLUSTER: Final = {
+    word for kind in kinds.KINDS if not kind.noun for word in (kind.singular, kind.plural, *kind.short_names)
+}
+_OF_CLUSTER: Final = "`kubectl` has those of the cluster, and {backup ls BACKUP} lists what is in a backup"
 
 _ONE_NAMESPACE: Final = "backups and their like are all in one namespace, that of the server, which -n names"
 _FLAGS: Final = {
@@ -109,7 +124,12 @@ Shown = Callable[[Sequence[str]], str]
 
 
 def instead_of_command(
-    path: Sequence[str], word: str, following: Sequence[str], commands: Sequence[str], shown: Shown
+    path: Sequence[str],
+    word: str,
+    following: Sequence[str],
+    commands: Sequence[str],
+    shown: Shown,
+    elsewhere: Sequence[Sequence[str]] = (),
 ) -> str:
     """The end of the message about an unknown command.
 
@@ -118,14 +138,25 @@ def instead_of_command(
         word: the unknown word.
         following: the words behind it.
         commands: the commands of the group.
+        elsewhere: the groups that have a command of that name.
     """
     names = list(takewhile(lambda each: not each.startswith("-"), following))
     if hint := _COMMANDS.get(" ".join((*path, word))):
         return f"; {_filled(hint, names[:1], shown)}"
-    if meant := [name for name in _SYNONYMS.get(word, ()) if name in commands]:
+    if word == "help":
+        return did_you_mean([f"`{shown([word, *path, *names])}`"])
+    if path and path[-1] in ("get", "describe", "delete") and word.lower() in _KINDS_OF_CLUSTER:
+        return f"; {_filled(_OF_CLUSTER, [], shown)}"
+    meant = [name for name in _SYNONYMS.get(word, ()) if name in commands]
+    whole = [f"`{shown([*each, word, *names])}`" for each in elsewhere]
+    if meant and path:
         return did_you_mean(meant)
-    if near := near_names(word, commands):
+    if meant or (whole and not path):
+        return did_you_mean([*meant, *whole])
+    if near := _mistyped(word, commands):
         return did_you_mean(near)
+    if whole:
+        return did_you_mean(whole)
     if list(path) == ["restore"]:
         return f"; if that is a backup, {_filled('write {restore create --from-backup NAME}', [word], shown)}"
     if path and path[-1] in ("get", "describe", "delete") and "," in word:
@@ -151,7 +182,25 @@ def instead_of_flag(path: Sequence[str], flag: str, flags: Iterable[str]) -> str
     if not flag.startswith("--"):
         return ""
     known = [each.removeprefix("--") for each in flags]
-    return did_you_mean(f"--{each}" for each in near_names(flag.removeprefix("--"), known))
+    return did_you_mean(f"--{each}" for each in _mistyped(flag.removeprefix("--"), known))
+
+
+def _mistyped(word: str, known: Iterable[str]) -> list[str]:
+    """The words that a typing error makes of another: `plugin` is none of `login`, nor `repos` of `pods`.
+
+    Few typing errors are in the first letter, so that words which begin otherwise have to be nearer.
+    """
+    near = near_names(word, known)
+    return [each for each in near if each[:1] == word[:1].lower() or _differ_by_one(each, word.lower())]
+
+
+def _differ_by_one(one: str, other: str) -> bool:
+    """Whether a letter is missing, too much or another, or two neighbours are swapped."""
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(a=one, b=other).ratio() >= 1 - 2 / (len(one) + len(other))
+
+
 
 
 _BRACES = re.compile(r"\{([^{}]*)\}")

@@ -153,6 +153,23 @@ def test_claims_of_a_stateful_set_have_the_names_of_its_pods() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("configmap/shop/prices", "configmap/shop/prices"),
+        ("storageclass/fast", "storageclass/fast"),
+        ("deployments.apps/web in shop", "deployments.apps/shop/web"),  # of `diff` and refusals
+        ("apps/v1/Deployment shop/web", "Deployment.apps/shop/web"),  # of a dry run
+        ("v1/ConfigMap: shop/prices", "ConfigMap/shop/prices"),  # of `describe --details`
+        ("configmap prices", "configmap/prices"),
+        ("clusterrole/two words", "clusterrole/two words"),
+        ("storage.k8s.io/v1/StorageClass fast", "StorageClass.storage.k8s.io/fast"),
+    ],
+)
+def test_an_object_is_read_in_each_form_in_which_it_is_shown(text: str, expected: str) -> None:
+    assert str(parse_object(text)) == expected
+
+
 @pytest.mark.parametrize("text", ["", "web", "/web", "cm/", "cm//web", "a/b/c/d"])
 def test_what_names_no_object_says_how_to_write_it(text: str) -> None:
     with pytest.raises(ValueError, match="write KIND/NAMESPACE/NAME"):
