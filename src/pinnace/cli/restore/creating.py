@@ -122,6 +122,11 @@ async def _submit(
         say_cluster(client, "Asking for a restore into")
         if source is not None:
             await say_source(client, source)
+        if options.namespace_mappings and source is not None:
+            from pinnace.cli.restore.mapped import check_mapping  # few restores need it
+
+            backend = ServerBackend(client, settings.namespace, caller())
+            await check_mapping(backend, source["metadata"]["name"], restore.spec.namespace_mapping)
         if options.objects:
             await _check_server(client, settings.namespace)
             await check_namespaces_of(client, [parse_object(each) for each in options.objects])

@@ -18,6 +18,7 @@ from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.local import open_run, say_outcome
 from pinnace.cli.restore.build import newest
+from pinnace.cli.restore.mapped import check_mapping
 from pinnace.cli.settings import Settings
 from pinnace.client.errors import ClientError, NoSuchObject
 from pinnace.client.location import LocationBackend
@@ -59,6 +60,7 @@ async def make_restore(
                 source = None  # the restore says what is wrong
         if source is not None:
             await say_source(run.client, source)
+            await check_mapping(location, source["metadata"]["name"], restore.spec.namespace_mapping)
         finished, recorded = await local_restore.make_restore(run, restore, other_names=other_names)
         if named is not None:
             named(finished.metadata.name)

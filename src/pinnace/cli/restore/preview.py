@@ -32,6 +32,7 @@ from pinnace.cli.output.findings import Message, grouped
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
 from pinnace.cli.progress.showing import showing
+from pinnace.cli.restore.mapped import check_mapping
 from pinnace.cli.restore.objects import outcome_title
 from pinnace.cli.settings import Settings
 from pinnace.client.errors import ClientError, FileMissing, NoSuchObject
@@ -81,6 +82,8 @@ async def preview(
         source = encode_object(completed.backup)
         view.close()
         await say_source(client, source)
+        mapping = completed.restore.spec.namespace_mapping
+        await check_mapping(backend, completed.backup.metadata.name, mapping)
         contents = await _contents(backend, completed.backup, folder, activity)
         how = PreviewSettings(
             log=RunLog(None, fields={}, level="error"),

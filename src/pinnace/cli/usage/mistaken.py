@@ -201,8 +201,6 @@ def _differ_by_one(one: str, other: str) -> bool:
     return SequenceMatcher(a=one, b=other).ratio() >= 1 - 2 / (len(one) + len(other))
 
 
-
-
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
