@@ -74,6 +74,11 @@ class ControlPlane:
         return f"https://127.0.0.1:{self.port}"
 
     @property
+    def etcd_url(self) -> str:
+        """The address of its store, which asks for no certificate."""
+        return f"http://127.0.0.1:{self._etcd_port}"
+
+    @property
     def service_address(self) -> str:
         """The first address for services, always `kubernetes.default`; the server's certificate covers it."""
         return str(IPv4Network(self.options.service_range)[1])
@@ -226,8 +231,8 @@ class ControlPlane:
     def _etcd_flags(self) -> list[str]:
         return [
             f"--data-dir={self.directory / 'etcd'}",
-            f"--listen-client-urls=http://127.0.0.1:{self._etcd_port}",
-            f"--advertise-client-urls=http://127.0.0.1:{self._etcd_port}",
+            f"--listen-client-urls={self.etcd_url}",
+            f"--advertise-client-urls={self.etcd_url}",
             "--listen-peer-urls=http://127.0.0.1:0",
             "--unsafe-no-fsync",
             "--quota-backend-bytes=8589934592",
@@ -237,7 +242,7 @@ class ControlPlane:
     def _api_server_flags(self) -> list[str]:
         pki = self._pki
         return [
-            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            f"--etcd-servers={self.etcd_url}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={self.port}",

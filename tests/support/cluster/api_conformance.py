@@ -1,18 +1,31 @@
 """What an API server must do, as one class of tests: the real one and the scripted one run the same.
 
-A subclass gives the fixtures `client` and `namespace`, an empty namespace of the client's cluster. Ingresses
-stand for the kinds with a status sub-resource: no controller of a bare cluster touches them.
+A subclass gives the fixtures `client`, `namespace`, an empty namespace of the client's cluster, and
+`compact`, which lets the server forget its former states. Ingresses stand for the kinds with a status
+sub-resource: no controller of a bare cluster touches them.
 """
 
 import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, KubeError, NotFound
-from pinnace.kube.resources import CONFIGMAPS, APIResource
+from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, Forbidden, Gone, KubeError, NotFound
+from pinnace.kube.resources import (
+    CONFIGMAPS,
+    EVENTS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    SECRETS,
+    APIResource,
+)
+from tests.support.waiting import eventually
+
+Compact = Callable[[], Awaitable[object]]
 
 INGRESSES = APIResource(
     group="networking.k8s.io", version="v1", name="ingresses", kind="Ingress", namespaced=True
@@ -33,6 +46,40 @@ def ingress(name: str, class_name: str = "one") -> JSONObject:
         "spec": {"ingressClassName": class_name, "defaultBackend": backend},
         "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
     }
+
+
+def secret(name: str, **metadata: object) -> JSONObject:
+    """Return a Secret: unlike ConfigMaps, a new namespace has none."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, **metadata}}
+
+
+def event(name: str, namespace: str) -> JSONObject:
+    """Return an Event: a server keeps no cache of them, so that they age with its store."""
+    about = {"kind": "Pod", "namespace": namespace, "name": "p"}
+    return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": about}
+
+
+def owned_by(owner: JSONObject) -> JSONObject:
+    """Return the metadata of an object that belongs to another."""
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"]}
+    return {"ownerReferences": [{**reference, "uid": owner["metadata"]["uid"]}]}
+
+
+def names(objects: Sequence[JSONObject]) -> list[str]:
+    return [each["metadata"]["name"] for each in objects]
+
+
+async def gone(client: KubeClient, resource: APIResource, name: str, namespace: str) -> None:
+    """Return when an object is not there any more."""
+
+    async def is_gone() -> bool:
+        try:
+            await client.get(resource, name, namespace)
+        except NotFound:
+            return True
+        return False
+
+    await eventually(is_gone)
 
 
 def reason(error: pytest.ExceptionInfo[Any]) -> tuple[int, str]:
@@ -208,6 +255,142 @@ class APIConformance:
         with pytest.raises(NotFound):
             await client.get(CONFIGMAPS, "a", namespace)
 
+    async def test_what_is_being_deleted_takes_no_more_finalizers_and_keeps_its_name(
+        self, client: KubeClient, namespace: str
+    ) -> None:
+        await client.create(CONFIGMAPS, config_map("a", finalizers=["example.io/hold"]), namespace)
+        await client.delete(CONFIGMAPS, "a", namespace)
+        await client.delete(CONFIGMAPS, "a", namespace)
+
+        more = {"metadata": {"finalizers": ["example.io/hold", "example.io/more"]}}
+        with pytest.raises(KubeError, match="no new finalizers can be added") as error:
+            await client.patch(CONFIGMAPS, "a", more, namespace)
+        assert reason(error) == (422, "Invalid")
+        with pytest.raises(AlreadyExists, match='object is being deleted: configmaps "a" already exists'):
+            await client.create(CONFIGMAPS, config_map("a"), namespace)
+
+        await client.patch(CONFIGMAPS, "a", {"metadata": {"finalizers": None}}, namespace)
+        with pytest.raises(NotFound):
+            await client.delete(CONFIGMAPS, "a", namespace)
+
+    async def test_a_recreated_object_is_another(self, client: KubeClient, namespace: str) -> None:
+        first = await client.create(CONFIGMAPS, config_map("a"), namespace)
+        await client.delete(CONFIGMAPS, "a", namespace)
+        second = await client.create(CONFIGMAPS, config_map("a"), namespace)
+
+        assert second["metadata"]["uid"] != first["metadata"]["uid"]
+        with pytest.raises(Conflict):
+            await client.delete(CONFIGMAPS, "a", namespace, uid=first["metadata"]["uid"])
+
+    async def test_what_an_object_owned_goes_with_it(self, client: KubeClient, namespace: str) -> None:
+        owner = await client.create(CONFIGMAPS, config_map("owner"), namespace)
+        await client.create(CONFIGMAPS, config_map("owned", **owned_by(owner)), namespace)
+
+        await client.delete(CONFIGMAPS, "owner", namespace)
+
+        await gone(client, CONFIGMAPS, "owned", namespace)
+
+    async def test_an_orphan_stays_and_has_no_owner(self, client: KubeClient, namespace: str) -> None:
+        owner = await client.create(CONFIGMAPS, config_map("owner"), namespace)
+        await client.create(CONFIGMAPS, config_map("owned", **owned_by(owner)), namespace)
+
+        await client.delete(CONFIGMAPS, "owner", namespace, propagation="Orphan")
+
+        await gone(client, CONFIGMAPS, "owner", namespace)
+        assert not (await client.get(CONFIGMAPS, "owned", namespace))["metadata"].get("ownerReferences")
+
+    async def test_the_namespace_of_a_new_object_must_be_there_and_not_go(
+        self, client: KubeClient, namespace: str
+    ) -> None:
+        with pytest.raises(NotFound, match='namespaces "not-there" not found'):
+            await client.create(CONFIGMAPS, config_map("a"), "not-there")
+        with pytest.raises(KubeError) as error:
+            await client.create(CONFIGMAPS, config_map("a", namespace="another"), namespace)
+        assert reason(error) == (400, "BadRequest")
+
+        await client.create(CONFIGMAPS, config_map("held", finalizers=["example.io/hold"]), namespace)
+        await client.delete(NAMESPACES, namespace)
+        assert (await client.get(NAMESPACES, namespace))["status"]["phase"] == "Terminating"
+        with pytest.raises(Forbidden, match="because it is being terminated"):
+            await client.create(CONFIGMAPS, config_map("b"), namespace)
+        await client.patch(CONFIGMAPS, "held", {"metadata": {"finalizers": None}}, namespace)
+
+    async def test_what_a_server_gives_of_itself(self, client: KubeClient, namespace: str) -> None:
+        home = await client.get(NAMESPACES, namespace)
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "none",
+        }
+        body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}, "spec": spec}
+        claim = await client.create(PERSISTENT_VOLUME_CLAIMS, body, namespace)
+
+        assert home["metadata"]["labels"]["kubernetes.io/metadata.name"] == namespace
+        assert home["status"]["phase"] == "Active"
+        assert claim["status"]["phase"] == "Pending"
+        for obj in (home, claim, await client.create(CONFIGMAPS, config_map("a"), namespace)):
+            assert "generation" not in obj["metadata"]
+
+    async def test_a_list_comes_in_pages_in_the_order_of_names(
+        self, client: KubeClient, namespace: str
+    ) -> None:
+        for name in "dbca":
+            await client.create(SECRETS, secret(name, labels={"x": "1"}), namespace)
+
+        first = await client.list_page(SECRETS, namespace, limit=3)
+        await client.delete(SECRETS, "d", namespace)
+        second = await client.list_page(SECRETS, namespace, limit=3, token=first.continue_token)
+        of_label = await client.list_page(SECRETS, namespace, limit=2, label_selector="x")
+
+        assert ([item.name for item in first.items], first.total) == (["a", "b", "c"], 4)
+        assert [item.name for item in second.items] == ["d"]  # as it was when the list began
+        assert (second.continue_token, bool(of_label.continue_token)) == ("", True)
+        assert of_label.total is None  # the server does not count what a selector matches
+        assert await client.count(SECRETS, namespace) == 3
+
+    async def test_an_expired_list_goes_on_from_another_token(
+        self, client: KubeClient, namespace: str, compact: Compact
+    ) -> None:
+        for name in "abcd":
+            await client.create(EVENTS, event(name, namespace), namespace)
+        first = await client.list_page(EVENTS, namespace, limit=2)
+        await client.delete(EVENTS, "c", namespace)
+        await compact()
+
+        with pytest.raises(Gone) as error:
+            await client.list_page(EVENTS, namespace, limit=2, token=first.continue_token)
+
+        assert reason(error) == (410, "Expired")
+        token = error.value.status["metadata"]["continue"]
+        rest = await client.list_page(EVENTS, namespace, limit=2, token=token)
+        assert [item.name for item in rest.items] == ["d"]
+        with pytest.raises(Gone):
+            await client.count(EVENTS, namespace, resource_version=first.resource_version)
+        async with aclosing(
+            client.watch(EVENTS, namespace, resource_version=first.resource_version)
+        ) as changes:
+            with pytest.raises(Gone):
+                await anext(changes)
+
+    async def test_a_watch_tells_what_happens_after_a_version(
+        self, client: KubeClient, namespace: str
+    ) -> None:
+        await client.create(CONFIGMAPS, config_map("before"), namespace)
+        _, version = await client.list_with_version(CONFIGMAPS, namespace)
+        await client.create(CONFIGMAPS, config_map("a"), namespace)
+        await client.patch(CONFIGMAPS, "a", {"data": {"a": "2"}}, namespace)
+        await client.delete(CONFIGMAPS, "a", namespace)
+
+        seen = []
+        events = client.watch(CONFIGMAPS, namespace, resource_version=version)
+        async with aclosing(events) as changes:
+            async for event in changes:
+                if event.object["metadata"].get("name") == "a":
+                    seen.append((event.type, event.object["data"]["a"]))
+                if event.type == "DELETED":
+                    break
+        assert seen == [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")]
+
     async def test_a_list_has_what_the_selector_matches(self, client: KubeClient, namespace: str) -> None:
         for name, labels in (("a", {"x": "1"}), ("b", {"x": "2", "y": "1"}), ("c", {})):
             await client.create(CONFIGMAPS, config_map(name, labels=labels), namespace)
@@ -221,3 +404,5 @@ class APIConformance:
             found = await client.list_all(CONFIGMAPS, namespace, label_selector=selector)
             assert {each["metadata"]["name"] for each in found} == expected, selector
         assert await client.list_all(CONFIGMAPS, "another-namespace", label_selector="x") == []
+        by_field = await client.list_all(CONFIGMAPS, namespace, field_selector="metadata.name=b")
+        assert names(by_field) == ["b"]

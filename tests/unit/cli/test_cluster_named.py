@@ -12,34 +12,34 @@ from pinnace.cli.common.cluster import foreign_source
 from pinnace.cli.main import run
 from pinnace.kube.identity import ClusterIdentity
 from pinnace.kube.resources import BACKUPS, LEASES, NAMESPACES, RESTORES
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 TITLE = "cluster https://127.0.0.1:6443 (context test)"
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     cluster = connected(monkeypatch, tmp_path)
     cluster.add(NAMESPACES, "velero")
     cluster.add(LEASES, "pinnace-server", spec={"holderIdentity": "pod-1"})
     return cluster
 
 
-def with_uid(cluster: FakeCluster, uid: str) -> None:
+def with_uid(cluster: ServedCluster, uid: str) -> None:
     cluster.add(NAMESPACES, "kube-system")
-    cluster.named(NAMESPACES, "kube-system", None)["metadata"]["uid"] = uid
+    cluster.stored(NAMESPACES, "kube-system", None)["metadata"]["uid"] = uid
 
 
 @pytest.mark.found("op-66")
 def test_a_backup_names_the_cluster_and_notes_it(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_uid(cluster, "here")
 
     assert run(["backup", "create", "b"]) == 0
 
     assert capsys.readouterr().err.splitlines()[0] == f"Asking for a backup of {TITLE}."
-    annotations = cluster.named(BACKUPS, "b")["metadata"]["annotations"]
+    annotations = cluster.stored(BACKUPS, "b")["metadata"]["annotations"]
     assert annotations[SOURCE_CLUSTER_UID] == "here"
     assert annotations[SOURCE_CLUSTER_ADDRESS] == "https://127.0.0.1:6443"
 
@@ -67,7 +67,7 @@ def test_a_backup_names_the_cluster_and_notes_it(
     ids=["this cluster", "unknown", "another", "another without a name"],
 )
 def test_a_restore_names_the_cluster_and_that_of_the_backup(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str], source: dict[str, str], told: str
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str], source: dict[str, str], told: str
 ) -> None:
     with_uid(cluster, "here")
     cluster.add(BACKUPS, "b", annotations=source, status={"phase": "Completed"})
@@ -81,7 +81,7 @@ def test_a_restore_names_the_cluster_and_that_of_the_backup(
 
 @pytest.mark.found("op-66", "op-29")
 def test_a_backup_names_the_cluster_before_it_warns_of_names(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.add(NAMESPACES, "shop")
 
@@ -110,7 +110,7 @@ def test_a_backup_names_the_cluster_before_it_warns_of_names(
     ids=str,
 )
 def test_what_changes_a_cluster_names_it_before_anything_else(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str], words: list[str], doing: str
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str], words: list[str], doing: str
 ) -> None:
     cluster.add(BACKUPS, "b", status={"phase": "Completed"})
 
@@ -132,7 +132,7 @@ def test_a_deletion_without_a_server_names_the_location(
 
 
 @pytest.mark.found("op-66")
-async def test_nothing_is_said_about_a_cluster_whose_uid_may_not_be_read(cluster: FakeCluster) -> None:
+async def test_nothing_is_said_about_a_cluster_whose_uid_may_not_be_read(cluster: ServedCluster) -> None:
     backup = {"metadata": {"name": "b", "annotations": {SOURCE_CLUSTER_UID: "there"}}}
 
     assert await foreign_source(cluster, backup) == ""  # type: ignore[arg-type]

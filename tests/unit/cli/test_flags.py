@@ -13,7 +13,7 @@ from pinnace.cli.build import ordered_resources
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.main import run
 from pinnace.kube.errors import ConnectionFailed, Forbidden
-from tests.unit.cli.fake_cluster import connected
+from tests.unit.cli.cluster import connected
 
 
 @pytest.fixture(autouse=True)
@@ -338,7 +338,7 @@ def test_version_of_a_server_that_cannot_be_had(
 ) -> None:
     cluster = connected(monkeypatch, tmp_path)
     error = Forbidden(403, reason="Forbidden", message="an error")
-    cluster.failures["create", "serverstatusrequests"] = error
+    cluster.refuse("create", "serverstatusrequests", error)
 
     assert run(["version"]) == 0
 

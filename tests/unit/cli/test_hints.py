@@ -10,7 +10,7 @@ from pinnace.cli.connect import pasteable
 from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.main import run
 from pinnace.kube.resources import BACKUPS
-from tests.unit.cli.fake_cluster import connected
+from tests.unit.cli.cluster import connected
 
 
 def said(text: str, flags: GlobalFlags, program: str = "pinnace") -> str:

@@ -9,21 +9,21 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.main import run
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES, APIResource
-from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, FakeCluster, connected
+from tests.unit.cli.cluster import BACKUP_LOCATIONS, ServedCluster, connected
 
 FORMER, PRESENT = "defaultVolumesToRestic", "defaultVolumesToFsBackup"
 LATER = frozenset({PRESENT, "snapshotMoveData", "orLabelSelectors", "existingResourcePolicy", "paused"})
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     cluster = connected(monkeypatch, tmp_path)
     cluster.add(BACKUP_LOCATIONS, "default", spec={"default": True}, status={"phase": "Available"})
     return cluster
 
 
 @pytest.fixture
-def older(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+def older(cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch) -> ServedCluster:
     """A cluster whose definitions lack the fields of later versions, so that its API server drops them."""
     create = cluster.create
 
@@ -42,24 +42,24 @@ def older(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 @pytest.mark.found("X3")
 @pytest.mark.parametrize("given", ["true", "false"])
 def test_the_name_of_the_cluster_s_definition_is_written(
-    cluster: FakeCluster, older: FakeCluster, given: str
+    cluster: ServedCluster, older: ServedCluster, given: str
 ) -> None:
     words = f"--default-volumes-to-fs-backup={given}"
     assert run(["backup", "create", "b", words]) == 0
     assert run(["schedule", "create", "s", "--schedule", "@daily", words]) == 0
 
-    for spec in (older.named(BACKUPS, "b")["spec"], older.named(SCHEDULES, "s")["spec"]["template"]):
+    for spec in (older.stored(BACKUPS, "b")["spec"], older.stored(SCHEDULES, "s")["spec"]["template"]):
         assert (spec.get(FORMER), PRESENT in spec) == (given == "true", False)
 
 
 @pytest.mark.found("X3")
 @pytest.mark.parametrize("given", ["true", "false"])
-def test_a_cluster_of_today_gets_the_name_of_today(cluster: FakeCluster, given: str) -> None:
+def test_a_cluster_of_today_gets_the_name_of_today(cluster: ServedCluster, given: str) -> None:
     words = f"--default-volumes-to-fs-backup={given}"
     assert run(["backup", "create", "b", words]) == 0
     assert run(["schedule", "create", "s", "--schedule", "@daily", words]) == 0
 
-    for spec in (cluster.named(BACKUPS, "b")["spec"], cluster.named(SCHEDULES, "s")["spec"]["template"]):
+    for spec in (cluster.stored(BACKUPS, "b")["spec"], cluster.stored(SCHEDULES, "s")["spec"]["template"]):
         assert (spec.get(PRESENT), FORMER in spec) == (given == "true", False)
 
 
@@ -83,7 +83,7 @@ def test_a_cluster_of_today_gets_the_name_of_today(cluster: FakeCluster, given: 
     ],
 )
 def test_a_field_that_an_older_definition_would_drop_is_an_error_and_nothing_is_sent(
-    older: FakeCluster,
+    older: ServedCluster,
     capsys: pytest.CaptureFixture[str],
     words: str,
     resource: APIResource,
@@ -101,14 +101,14 @@ def test_a_field_that_an_older_definition_would_drop_is_an_error_and_nothing_is_
     assert older.names(resource) == []
 
 
-def test_values_that_ask_for_what_happens_anyway_are_left_to_any_definition(older: FakeCluster) -> None:
+def test_values_that_ask_for_what_happens_anyway_are_left_to_any_definition(older: ServedCluster) -> None:
     assert run(["backup", "create", "b", "--snapshot-move-data=false"]) == 0
     assert older.names(BACKUPS) == ["b"]
 
 
 @pytest.mark.found("X3")
 def test_a_field_that_is_dropped_without_a_trial_is_said(
-    older: FakeCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    older: ServedCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A webhook that declares side effects refuses each trial."""
     create = older.create

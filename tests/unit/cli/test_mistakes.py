@@ -17,11 +17,11 @@ from pinnace.cli.program import cli
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import BACKUPS, DEPLOYMENTS, NAMESPACES, RESTORES, SCHEDULES, velero
 from tests.support.stores.indexed_backups import config_map, secret, store
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     cluster = connected(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
     for name in ("velero", "shop", "default"):
@@ -220,7 +220,7 @@ WITH_A_SERVER = [
 @pytest.mark.parametrize("mistake", WITH_A_SERVER, ids=lambda mistake: mistake.words)
 def test_a_mistake_with_a_server(
     mistake: Mistake,
-    cluster: FakeCluster,
+    cluster: ServedCluster,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -236,7 +236,7 @@ def test_a_mistake_with_a_server(
 
 @pytest.mark.parametrize("noun", ["backup", "restore"])
 def test_what_is_created_without_a_server_is_warned_of(
-    noun: str, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    noun: str, cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = ["--from-backup", "shop-nightly"] if noun == "restore" else []
 
@@ -256,12 +256,12 @@ def test_what_is_created_without_a_server_is_warned_of(
 def test_only_a_command_with_that_flag_advises_a_longer_timeout(
     command: str,
     advises: bool,
-    cluster: FakeCluster,
+    cluster: ServedCluster,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pinnace.cli.common.reading.DOWNLOAD_TIMEOUT_SECONDS", 0.05)
-    cluster.named(BACKUPS, "shop-nightly")["status"] = {"phase": "Completed"}
+    cluster.stored(BACKUPS, "shop-nightly")["status"] = {"phase": "Completed"}
 
     run([*command.split(), *([] if advises else ["--details"])])
 
@@ -283,7 +283,7 @@ def test_a_sentence_begins_with_a_capital_and_urls_stay_as_they_are(text: str, s
 
 
 def test_the_log_of_a_backup_that_cannot_begin_says_what_it_waits_for(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.add(BACKUPS, "early", status={"phase": "New"})
 
@@ -334,7 +334,7 @@ def test_a_mistake_without_a_server(
     ],
 )
 def test_a_backup_or_schedule_with_a_location_that_is_unavailable_is_warned_about(
-    words: str, named: str, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    words: str, named: str, cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     why = {"phase": "Unavailable", "message": "no such bucket"}
     cluster.add(velero("backupstoragelocations"), "broken", spec={"default": True}, status=why)
@@ -346,7 +346,7 @@ def test_a_backup_or_schedule_with_a_location_that_is_unavailable_is_warned_abou
 
 
 def test_without_a_marked_default_the_location_of_that_name_is_the_one_that_is_warned_about(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.add(velero("backupstoragelocations"), "default", status={"phase": "Unavailable"})
 
@@ -356,9 +356,9 @@ def test_without_a_marked_default_the_location_of_that_name_is_the_one_that_is_w
 
 
 def test_a_user_who_may_not_list_locations_can_create_a_backup_in_the_default_one(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.failures["list", "backupstoragelocations"] = Forbidden(403, reason="Forbidden")
+    cluster.refuse("list", "backupstoragelocations", Forbidden(403, reason="Forbidden"))
 
     assert run(["backup", "create", "b"]) == 0
 
@@ -556,7 +556,7 @@ def test_a_folder_of_other_files_is_reported_as_no_location(
 
 
 def test_a_namespace_that_does_not_exist_is_reported_if_nothing_is_found(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["backup", "get", "-n", "velro"]) == 0
     text = "No backups in namespace velro. Namespace velro does not exist; did you mean velero?\n"
@@ -570,7 +570,7 @@ def test_a_namespace_that_does_not_exist_is_reported_if_nothing_is_found(
 
 
 def test_a_name_that_is_taken_says_what_to_do(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["backup", "create", "shop-nightly"]) == 1
     text = 'backups.velero.io "shop-nightly" already exists: choose another name, or delete the existing'
@@ -579,7 +579,7 @@ def test_a_name_that_is_taken_says_what_to_do(
 
 
 def test_creating_in_a_namespace_that_does_not_exist_says_which_flag_names_it(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(verb: str, _plural: str, _name: str) -> None:
         if verb == "create":
@@ -601,7 +601,7 @@ def test_a_ttl_may_be_in_days_and_weeks(given: str, stored: str, capsys: pytest.
 
 
 def test_objects_are_listed_before_they_are_deleted(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.add(
         BACKUPS, "big", status={"phase": "Completed", "progress": {"itemsBackedUp": 1204}},

@@ -18,7 +18,7 @@ from pinnace.cli.main import run
 from pinnace.cli.settings import resolve_settings
 from pinnace.client.errors import FileMissing, NoSuchObject
 from pinnace.client.interface import Backend, DownloadOptions
-from tests.unit.cli.fake_cluster import connected
+from tests.unit.cli.cluster import connected
 
 STARTED = "2026-11-22T18:00:00Z"
 FLAGS = GlobalFlags(location="/srv/all backups", namespace="team")

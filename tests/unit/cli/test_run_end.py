@@ -29,7 +29,7 @@ from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError, No
 from pinnace.kube.resources import velero
 from pinnace.kube.transport.silence import Silence
 from pinnace.kube.watching import WatchEvent
-from tests.unit.cli.fake_cluster import connected
+from tests.unit.cli.cluster import connected
 
 CREATED = {"metadata": {"name": "b", "namespace": "velero", "uid": "1", "resourceVersion": "10"}}
 INTRODUCTION = (

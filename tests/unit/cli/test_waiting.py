@@ -17,23 +17,23 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.runtime.lease import SERVER_LEASE, micro_time
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 Printed = pytest.CaptureFixture[str]
 REASON = "backup other, which may work on the same namespaces"
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     return connected(monkeypatch, tmp_path)
 
 
-def lease(cluster: FakeCluster, *, age: timedelta = timedelta()) -> None:
+def lease(cluster: ServedCluster, *, age: timedelta = timedelta()) -> None:
     spec = {"holderIdentity": "server-1", "renewTime": micro_time(utcnow() - age)}
     cluster.add(LEASES, SERVER_LEASE, spec=spec)
 
 
-def waiting(cluster: FakeCluster, resource: APIResource, name: str = "b1") -> None:
+def waiting(cluster: ServedCluster, resource: APIResource, name: str = "b1") -> None:
     status = {"phase": "Queued", "queuePosition": 2} if resource == BACKUPS else {}
     spec = {"backupName": "b"} if resource == RESTORES else {}
     cluster.add(resource, name, annotations={"pinnace.io/waits-for": REASON}, spec=spec, status=status)
@@ -41,7 +41,7 @@ def waiting(cluster: FakeCluster, resource: APIResource, name: str = "b1") -> No
 
 @pytest.mark.parametrize(("noun", "resource"), [("backup", BACKUPS), ("restore", RESTORES)])
 def test_the_reason_of_a_waiting_run_is_shown(
-    cluster: FakeCluster, capsys: Printed, noun: str, resource: APIResource
+    cluster: ServedCluster, capsys: Printed, noun: str, resource: APIResource
 ) -> None:
     lease(cluster)
     waiting(cluster, resource)
@@ -60,7 +60,7 @@ def test_the_reason_of_a_waiting_run_is_shown(
 
 
 @pytest.mark.parametrize("noun", ["backup", "restore"])
-def test_without_a_server_the_run_waits_for_one(cluster: FakeCluster, capsys: Printed, noun: str) -> None:
+def test_without_a_server_the_run_waits_for_one(cluster: ServedCluster, capsys: Printed, noun: str) -> None:
     waiting(cluster, BACKUPS if noun == "backup" else RESTORES)
     assert run([noun, "describe", "b1"]) == 0
     assert "Waits for:  a server: there is none in namespace velero\n" in capsys.readouterr().out
@@ -77,7 +77,7 @@ def test_without_a_server_the_run_waits_for_one(cluster: FakeCluster, capsys: Pr
 @pytest.mark.parametrize("name", ["velero", "nightly-velero"])
 @pytest.mark.parametrize(("ready", "waits"), [(1, ""), (0, "Waits for:  a server: the Deployment {}")])
 def test_a_server_without_a_lease_is_velero_s(
-    cluster: FakeCluster, capsys: Printed, name: str, ready: int, waits: str
+    cluster: ServedCluster, capsys: Printed, name: str, ready: int, waits: str
 ) -> None:
     """Velero's chart names the Deployment after its release."""
     labels = {"component": "velero"}
@@ -91,7 +91,7 @@ def test_a_server_without_a_lease_is_velero_s(
 
 @pytest.mark.parametrize(("minutes", "waits"), [(2, False), (60, True)])
 def test_a_server_outside_of_the_cluster_is_known_by_its_looks_at_locations(
-    cluster: FakeCluster, capsys: Printed, minutes: int, waits: bool
+    cluster: ServedCluster, capsys: Printed, minutes: int, waits: bool
 ) -> None:
     """Velero's has neither a Lease nor a Deployment there."""
     looked = format_time(utcnow() - timedelta(minutes=minutes))
@@ -103,8 +103,10 @@ def test_a_server_outside_of_the_cluster_is_known_by_its_looks_at_locations(
     assert ("Waits for:  a server: there is none in namespace velero\n" in shown) == waits
 
 
-def test_without_rights_to_the_lease_only_the_reason_is_shown(cluster: FakeCluster, capsys: Printed) -> None:
-    cluster.failures["get", "leases"] = Forbidden(403, reason="Forbidden", message="you may not")
+def test_without_rights_to_the_lease_only_the_reason_is_shown(
+    cluster: ServedCluster, capsys: Printed
+) -> None:
+    cluster.refuse("get", "leases", Forbidden(403, reason="Forbidden", message="you may not"))
     waiting(cluster, BACKUPS)
     assert run(["backup", "get"]) == 0
     assert capsys.readouterr().err == f"backup b1 waits for {REASON}.\n"

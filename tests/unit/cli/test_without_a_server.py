@@ -14,14 +14,14 @@ from pinnace.client import lease
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, LEASES, NAMESPACES, velero
 from pinnace.runtime.lease import SERVER_LEASE, micro_time
-from tests.unit.cli.fake_cluster import SCHEDULES, FakeCluster, connected
+from tests.unit.cli.cluster import SCHEDULES, ServedCluster, connected
 
 Printed = pytest.CaptureFixture[str]
 REQUESTS = velero("deletebackuprequests")
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     monkeypatch.setattr(lease, "FIRST_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(lease, "SHORT_LOOK_SECONDS", 0.01)
     monkeypatch.chdir(tmp_path)
@@ -42,7 +42,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
     return cluster
 
 
-def held(cluster: FakeCluster) -> None:
+def held(cluster: ServedCluster) -> None:
     """A server holds the lease, and does not renew it any more."""
     spec = {"holderIdentity": "server-1", "renewTime": micro_time(utcnow())}
     cluster.add(LEASES, SERVER_LEASE, spec=spec)
@@ -60,7 +60,7 @@ READING = [
 @pytest.mark.found("op-69")
 @pytest.mark.parametrize("words", READING)
 def test_what_a_server_has_to_give_out_is_not_waited_for_without_one(
-    words: str, cluster: FakeCluster, capsys: Printed
+    words: str, cluster: ServedCluster, capsys: Printed
 ) -> None:
     assert run(words.split()) == 1
 
@@ -72,7 +72,7 @@ def test_what_a_server_has_to_give_out_is_not_waited_for_without_one(
 
 @pytest.mark.found("op-69", "op-92")
 def test_a_server_that_renews_its_lease_no_more_is_not_waited_for(
-    cluster: FakeCluster, capsys: Printed
+    cluster: ServedCluster, capsys: Printed
 ) -> None:
     held(cluster)
 
@@ -83,7 +83,7 @@ def test_a_server_that_renews_its_lease_no_more_is_not_waited_for(
 
 
 @pytest.mark.found("op-70")
-def test_a_deletion_without_a_server_is_warned_of_once(cluster: FakeCluster, capsys: Printed) -> None:
+def test_a_deletion_without_a_server_is_warned_of_once(cluster: ServedCluster, capsys: Printed) -> None:
     cluster.add(BACKUPS, "other", spec={}, status={"phase": "Completed"})
 
     assert run(["backup", "delete", "done", "other", "--confirm"]) == 0
@@ -95,7 +95,7 @@ def test_a_deletion_without_a_server_is_warned_of_once(cluster: FakeCluster, cap
 
 @pytest.mark.found("op-89")
 def test_a_backup_that_is_being_made_is_not_asked_to_be_deleted(
-    cluster: FakeCluster, capsys: Printed
+    cluster: ServedCluster, capsys: Printed
 ) -> None:
     held(cluster)
 
@@ -108,7 +108,7 @@ def test_a_backup_that_is_being_made_is_not_asked_to_be_deleted(
 @pytest.mark.found("op-90")
 @pytest.mark.parametrize("words", ["download runs", "ls runs", "show runs cm/a"])
 def test_the_contents_of_a_backup_that_is_being_made_are_not_looked_for(
-    words: str, cluster: FakeCluster, capsys: Printed
+    words: str, cluster: ServedCluster, capsys: Printed
 ) -> None:
     held(cluster)
 
@@ -122,7 +122,7 @@ def test_the_contents_of_a_backup_that_is_being_made_are_not_looked_for(
 
 @pytest.mark.found("op-72")
 def test_lists_say_how_old_their_state_is_if_no_server_renews_it(
-    cluster: FakeCluster, capsys: Printed
+    cluster: ServedCluster, capsys: Printed
 ) -> None:
     cluster.add(SCHEDULES, "nightly", spec={"schedule": "@daily"})
 
@@ -159,9 +159,9 @@ def test_what_was_probably_meant_by_a_location_is_said(location: str, told: str,
 
 
 @pytest.mark.found("op-62")
-def test_a_tenant_is_told_of_self_service(cluster: FakeCluster, capsys: Printed) -> None:
+def test_a_tenant_is_told_of_self_service(cluster: ServedCluster, capsys: Printed) -> None:
     text = 'backups.velero.io is forbidden: User "eve" cannot create resource'
-    cluster.failures["create", "backups"] = Forbidden(403, reason="Forbidden", message=text)
+    cluster.refuse("create", "backups", Forbidden(403, reason="Forbidden", message=text))
 
     assert run(["backup", "create", "b"]) == 1
 

@@ -8,7 +8,7 @@ from pinnace.cli.main import run
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS
 from tests.support.stores.indexed_backups import config_map, store
-from tests.unit.cli.fake_cluster import connected
+from tests.unit.cli.cluster import connected
 
 
 def test_a_backup_is_described_to_a_user_who_may_not_download_its_files(
@@ -17,7 +17,7 @@ def test_a_backup_is_described_to_a_user_who_may_not_download_its_files(
     cluster = connected(monkeypatch, tmp_path)
     status = {"phase": "Completed", "volumeSnapshotsAttempted": 1, "warnings": 1}
     cluster.add(BACKUPS, "b", spec={}, status=status)
-    cluster.failures["create", "downloadrequests"] = Forbidden(403, reason="Forbidden", message="no rights")
+    cluster.refuse("create", "downloadrequests", Forbidden(403, reason="Forbidden", message="no rights"))
 
     assert run(["backup", "describe", "b", "--details"]) == 0
 

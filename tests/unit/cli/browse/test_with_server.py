@@ -11,7 +11,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import BACKUPS
 from tests.support.stores.indexed_backups import config_map, store
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 Printed = pytest.CaptureFixture[str]
 
@@ -29,7 +29,7 @@ def directory(tmp_path: Path) -> Path:
 @pytest.fixture
 def asked(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kinds of files whose URL the server was asked for."""
-    cluster: FakeCluster = connected(monkeypatch, tmp_path)
+    cluster: ServedCluster = connected(monkeypatch, tmp_path)
     cluster.add(BACKUPS, "b1")
     kinds: list[str] = []
 
@@ -88,16 +88,16 @@ def test_a_comparison_with_the_cluster_reads_the_index_once_over_the_connection_
     asked: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     """Filters need the index too: for what they admit, and for names that no object has."""
-    opened: list[FakeCluster] = []
+    opened: list[ServedCluster] = []
 
-    async def enter(self: FakeCluster) -> FakeCluster:
+    async def enter(self: ServedCluster) -> ServedCluster:
         opened.append(self)
         return self
 
     async def nothing_is_served(_client: object) -> Discovery:
         return Discovery([])
 
-    monkeypatch.setattr(FakeCluster, "__aenter__", enter)
+    monkeypatch.setattr(ServedCluster, "__aenter__", enter)
     monkeypatch.setattr(Discovery, "load", nothing_is_served)
 
     assert run(["backup", "diff", "b1", "--cluster", "--include-resources", "cm"]) == 1

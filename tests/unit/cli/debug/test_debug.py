@@ -17,7 +17,7 @@ from pinnace.client.interface import DownloadOptions
 from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import DEPLOYMENTS, PODS, SECRETS, velero
-from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, FakeCluster, connected
+from tests.unit.cli.cluster import BACKUP_LOCATIONS, ServedCluster, connected
 
 SECRET = "hunter2hunter2"
 BACKUPS, RESTORES = velero("backups"), velero("restores")
@@ -25,7 +25,7 @@ HOOKS = {"resources": [{"name": "h", "pre": [{"exec": {"command": ["mysql", f"-p
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     """A server with a secret in each corner."""
     cluster = connected(monkeypatch, tmp_path)
     env = [{"name": "AWS_SECRET_ACCESS_KEY", "value": SECRET}]
@@ -96,7 +96,7 @@ def bundle(tmp_path: Path, *words: str) -> dict[str, str]:
 
 @pytest.mark.spec("BEY-072")
 def test_a_bundle_has_versions_objects_and_logs(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, tmp_path: Path
 ) -> None:
     files = bundle(tmp_path)
 
@@ -120,7 +120,7 @@ def test_a_bundle_has_versions_objects_and_logs(
 
 
 @pytest.mark.usefixtures("store")
-def test_a_bundle_has_no_secrets(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_bundle_has_no_secrets(cluster: ServedCluster, tmp_path: Path) -> None:
     files = bundle(tmp_path, "--backup", "b", "--restore", "r")
 
     assert SECRET in str(cluster.objects)
@@ -131,7 +131,7 @@ def test_a_bundle_has_no_secrets(cluster: FakeCluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_a_named_backup_and_restore_are_in_the_bundle(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_named_backup_and_restore_are_in_the_bundle(cluster: ServedCluster, tmp_path: Path) -> None:
     files = bundle(tmp_path, "--backup", "b", "--restore", "r")
 
     assert "Resource List:\n  v1/Pod:\n    - ns/p" in files["backup_describe_b.txt"]
@@ -141,7 +141,7 @@ def test_a_named_backup_and_restore_are_in_the_bundle(cluster: FakeCluster, tmp_
 
 
 def test_files_that_the_store_lacks_are_reported(
-    cluster: FakeCluster, tmp_path: Path, store: dict[tuple[DownloadTargetKind, str], bytes]
+    cluster: ServedCluster, tmp_path: Path, store: dict[tuple[DownloadTargetKind, str], bytes]
 ) -> None:
     del store[DownloadTargetKind.BACKUP_LOG, "b"]
     store[DownloadTargetKind.BACKUP_RESOURCE_LIST, "b"] = b"{"
@@ -164,7 +164,7 @@ def test_files_that_the_store_lacks_are_reported(
     ],
 )
 def test_a_missing_object_or_server_is_an_error(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path, words: list[str], text: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, tmp_path: Path, words: list[str], text: str
 ) -> None:
     assert run(["debug", "--output", str(tmp_path / "bundle.tar.gz"), *words]) == 1
 
@@ -172,15 +172,16 @@ def test_a_missing_object_or_server_is_an_error(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_outside_of_the_cluster_needs_no_deployment(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_server_outside_of_the_cluster_needs_no_deployment(cluster: ServedCluster, tmp_path: Path) -> None:
     del cluster.objects["deployments.apps", "velero", "velero"]
     assert "version.txt" in bundle(tmp_path)
 
 
-def test_forbidden_parts_are_reported_and_left_out(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_forbidden_parts_are_reported_and_left_out(cluster: ServedCluster, tmp_path: Path) -> None:
     forbidden = Forbidden(403, reason="Forbidden", message="you may not")
-    cluster.failures = {("list", "events"): forbidden, ("list", "pods"): forbidden}
-    cluster.failures["create", "serverstatusrequests"] = forbidden
+    cluster.refuse("list", "events", forbidden)
+    cluster.refuse("list", "pods", forbidden)
+    cluster.refuse("create", "serverstatusrequests", forbidden)
 
     files = bundle(tmp_path)
 
@@ -194,7 +195,7 @@ def test_forbidden_parts_are_reported_and_left_out(cluster: FakeCluster, tmp_pat
 
 
 def test_a_server_that_does_not_answer_is_reported(
-    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: ServedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pinnace.cli.debug import collect as debug_collect
 
@@ -207,7 +208,10 @@ def test_a_server_that_does_not_answer_is_reported(
 
 
 def test_the_file_is_named_by_the_time_and_never_overwritten(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
+    cluster: ServedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["debug", "--verbose"]) == 0
@@ -222,13 +226,13 @@ def test_the_file_is_named_by_the_time_and_never_overwritten(
     assert "No such file or directory" in capsys.readouterr().err
 
 
-def test_debug_refuses_a_location(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_debug_refuses_a_location(capsys: pytest.CaptureFixture[str], cluster: ServedCluster) -> None:
     assert run(["--location", "./backups", "debug"]) == 2
     assert "`debug` works on a server in the cluster" in capsys.readouterr().err
 
 
 def test_a_failed_bundle_leaves_no_file(
-    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: ServedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")

@@ -27,15 +27,14 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.kube.transport.config import ClusterConfig
-from tests.unit.cli import fake_cluster
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 Spec = Mapping[str, Any]
 REQUESTED = "pinnace.io/validation-requested"
 OURS = [{"name": "pinnace.io/filesystem", "kind": "ObjectStore"}]
 
 
-class ReviewingCluster(FakeCluster):
+class ReviewingCluster(ServedCluster):
     """Answers access reviews.
 
     Attributes:
@@ -65,7 +64,7 @@ class ReviewingCluster(FakeCluster):
     async def patch(self, resource: APIResource, name: str, *arguments: Any, **named: Any) -> JSONObject:
         """A server looks at a location that it is asked to look at, and finds what `looked` says."""
         patched = await super().patch(resource, name, *arguments, **named)
-        found = self.named(resource, name)
+        found = self.stored(resource, name)
         if self.looked is not None and found["metadata"].get("annotations", {}).pop(REQUESTED, None):
             found["status"] = {"phase": self.looked, "message": "the bucket is gone"}
         return patched
@@ -73,9 +72,8 @@ class ReviewingCluster(FakeCluster):
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReviewingCluster:
-    monkeypatch.setattr(fake_cluster, "FakeCluster", ReviewingCluster)
-    cluster = connected(monkeypatch, tmp_path)
-    assert isinstance(cluster, ReviewingCluster)
+    cluster = ReviewingCluster()
+    connected(monkeypatch, tmp_path, cluster)
     config = ClusterConfig(server="https://cluster:6443", user="user 'eve' of context 'test'")
     monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_, **__: config)
 
@@ -244,7 +242,7 @@ def test_a_server_that_does_not_look_in_time_leaves_no_all_clear_and_no_request(
     (finding,) = found["locations"]
     assert finding["code"] == "location-not-confirmed"
     assert "the server was asked to look and did not within 0.05 seconds" in finding["message"]
-    annotations = cluster.named(BACKUP_STORAGE_LOCATIONS, "main")["metadata"].get("annotations") or {}
+    annotations = cluster.stored(BACKUP_STORAGE_LOCATIONS, "main")["metadata"].get("annotations") or {}
     assert REQUESTED not in annotations
 
 
@@ -253,7 +251,7 @@ def test_the_next_look_of_a_velero_server_is_waited_for(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def later(_seconds: float) -> None:
-        found = cluster.named(BACKUP_STORAGE_LOCATIONS, "main")
+        found = cluster.stored(BACKUP_STORAGE_LOCATIONS, "main")
         found["status"] = {"phase": "Available", "lastValidationTime": "2040-01-01T00:00:00Z"}
 
     monkeypatch.setattr(looking, "_pause", later)
@@ -364,7 +362,7 @@ def test_a_kind_that_is_not_served_is_skipped_with_the_reason_once(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = NotFound(404, message="404 page not found")
-    cluster.failures[("list", "schedules")] = error
+    cluster.refuse("list", "schedules", error)
 
     _, found = report(capsys)
 
@@ -376,7 +374,7 @@ def test_a_forbidden_check_is_skipped_with_the_reason(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = Forbidden(403, reason="Forbidden", message="eve cannot list schedules")
-    cluster.failures[("list", "schedules")] = error
+    cluster.refuse("list", "schedules", error)
 
     _, found = report(capsys)
 
@@ -409,7 +407,8 @@ READ = (
 def test_without_any_right_nothing_is_checked_and_that_is_a_problem(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.failures |= dict.fromkeys(READ, NO_RIGHT)
+    for verb, plural in READ:
+        cluster.refuse(verb, plural, NO_RIGHT)
 
     code, found = report(capsys)
 
@@ -424,7 +423,8 @@ def test_without_any_right_nothing_is_checked_and_that_is_a_problem(
 def test_one_check_that_could_be_made_is_enough_and_the_others_are_counted(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.failures |= dict.fromkeys(READ[:-2], NO_RIGHT)
+    for verb, plural in READ[:-2]:
+        cluster.refuse(verb, plural, NO_RIGHT)
 
     assert run(["doctor"]) == 0
 
@@ -519,7 +519,7 @@ def test_a_namespace_that_may_not_be_read_is_not_passed(
     cluster: ReviewingCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "b").mkdir()
-    cluster.failures["get", "namespaces"] = Forbidden(403, reason="Forbidden", message="not yours")
+    cluster.refuse("get", "namespaces", Forbidden(403, reason="Forbidden", message="not yours"))
 
     run(["--location", str(tmp_path / "b"), "doctor", "--include-namespaces", "velero"])
 

@@ -8,7 +8,7 @@ import pytest
 from pinnace.cli.main import run
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import CONFIGMAPS
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 AGENT = "--node-agent-configmap"
 REPOSITORY = "--backup-repository-configmap"
@@ -18,7 +18,7 @@ ALL = ("install", "--dry-run", "--provider", "aws", "--bucket", "b", "--no-secre
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     return connected(monkeypatch, tmp_path)
 
 
@@ -26,7 +26,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
 @pytest.mark.parametrize("dry", [True, False], ids=["dry run", "for real"])
 @pytest.mark.parametrize("flag", [AGENT, REPOSITORY, MAINTENANCE])
 def test_a_config_map_that_is_not_there_is_an_error_that_says_how_to_make_it(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, flag: str, dry: bool
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, flag: str, dry: bool
 ) -> None:
     cluster.add(CONFIGMAPS, "settings", "elsewhere", data={"a": "{}"})
     words = [word for word in ALL if dry or word != "--dry-run"]
@@ -56,7 +56,7 @@ def test_a_config_map_that_is_not_there_is_an_error_that_says_how_to_make_it(
     ],
 )
 def test_a_config_map_that_its_reader_could_not_use_is_an_error(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, flag: str, data: dict[str, Any], reason: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, flag: str, data: dict[str, Any], reason: str
 ) -> None:
     cluster.add(CONFIGMAPS, "settings", data=data)
 
@@ -69,11 +69,11 @@ def test_a_config_map_that_its_reader_could_not_use_is_an_error(
 
 def test_a_config_map_that_may_not_be_read_and_a_cluster_that_is_not_there_are_warnings_of_a_dry_run(
     capsys: pytest.CaptureFixture[str],
-    cluster: FakeCluster,
+    cluster: ServedCluster,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    cluster.failures["get", "configmaps"] = Forbidden(403, message="you may not")
+    cluster.refuse("get", "configmaps", Forbidden(403, message="you may not"))
     assert run([*ALL, AGENT, "settings"]) == 0
     assert f"WARNING: {AGENT}: not checked: you may not" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ from pinnace.installing.live import read_live
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 
 def workload(name: str, *images: str) -> JSONObject:
@@ -24,7 +24,7 @@ def workload(name: str, *images: str) -> JSONObject:
 
 @pytest.mark.parametrize(("replicas", "stops"), [(0, True), (1, False), (None, False)])
 async def test_only_a_deployment_with_0_replicas_is_stopped(replicas: int | None, stops: bool) -> None:
-    cluster = FakeCluster()
+    cluster = ServedCluster()
     cluster.add(DEPLOYMENTS, "velero", spec={} if replicas is None else {"replicas": replicas})
 
     live = await read_live(cast(KubeClient, cluster), [workload("velero"), {"kind": "Secret"}])
@@ -33,7 +33,7 @@ async def test_only_a_deployment_with_0_replicas_is_stopped(replicas: int | None
 
 
 async def test_a_velero_server_that_was_left_as_it_is_is_not_taken_for_the_installed_one() -> None:
-    cluster = FakeCluster()
+    cluster = ServedCluster()
     for name in ("velero", "other"):
         cluster.add(DEPLOYMENTS, name, spec=workload(name, "velero/velero:v1.18.0")["spec"])
     made = [
@@ -50,7 +50,7 @@ async def test_a_velero_server_that_was_left_as_it_is_is_not_taken_for_the_insta
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     async def established(*_: object) -> None:
         return None
 
@@ -73,9 +73,9 @@ def test_an_installation_whose_workloads_are_there_is_installed(capsys: pytest.C
     "error", [Forbidden(403, message="you may not"), ConnectionFailed("connection lost")], ids=["403", "lost"]
 )
 def test_workloads_that_cannot_be_read_are_not_called_installed(
-    error: Any, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    error: Any, cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.failures["get", "deployments"] = error
+    cluster.refuse("get", "deployments", error)
 
     assert run([*INSTALL, "--use-node-agent"]) == 0
 
@@ -88,7 +88,7 @@ def test_workloads_that_cannot_be_read_are_not_called_installed(
 
 
 def test_a_server_that_is_scaled_to_zero_is_warned_of(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.add(DEPLOYMENTS, "velero", spec={**workload("velero", "pinnace:1")["spec"], "replicas": 0})
 
@@ -98,9 +98,9 @@ def test_a_server_that_is_scaled_to_zero_is_warned_of(
 
 
 def test_a_foreign_node_agent_and_a_server_that_cannot_be_read_are_both_named(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.failures["get", "deployments"] = Forbidden(403, message="you may not")
+    cluster.refuse("get", "deployments", Forbidden(403, message="you may not"))
     cluster.add(DAEMON_SETS, "node-agent", spec=workload("node-agent", "velero:1")["spec"])
 
     assert run([*INSTALL, "--use-node-agent"]) == 0
@@ -111,7 +111,7 @@ def test_a_foreign_node_agent_and_a_server_that_cannot_be_read_are_both_named(
 
 
 def test_a_node_agent_that_is_left_out_is_not_waited_for(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside one under its former name none is created: waiting for it would end with a timeout."""
     waited: list[str] = []

@@ -10,7 +10,7 @@ from pinnace.cli.main import run
 from pinnace.installing import removal
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS
 from pinnace.nonadmin import manifests
-from tests.unit.cli.fake_cluster import connected
+from tests.unit.cli.cluster import connected
 
 BASIC = ("--no-default-backup-location", "--use-volume-snapshots=false", "--no-secret")
 IMAGE = ("--image", "example.com/pinnace:v1")

@@ -21,7 +21,7 @@ from pinnace.kube.resources import (
     PODS,
     velero,
 )
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 RESTORES = velero("restores")
 DEFINITIONS = ("backups.velero.io", "restores.velero.io")
@@ -34,7 +34,7 @@ WAITING = (
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     """A cluster as it is today: definitions in version v1 only."""
     cluster = connected(monkeypatch, tmp_path)
     monkeypatch.setattr(removal, "POLL_SECONDS", 0)
@@ -42,7 +42,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
     return cluster
 
 
-def fill(cluster: FakeCluster, namespace: str = "velero", binding: str = "velero") -> None:
+def fill(cluster: ServedCluster, namespace: str = "velero", binding: str = "velero") -> None:
     cluster.add(NAMESPACES, namespace)
     cluster.add(CLUSTER_ROLE_BINDINGS, binding)
     cluster.add(CLUSTER_ROLE_BINDINGS, "cluster-admin")
@@ -58,7 +58,7 @@ def fill(cluster: FakeCluster, namespace: str = "velero", binding: str = "velero
     cluster.add(CUSTOM_RESOURCE_DEFINITIONS, "others.example.com")
 
 
-def left(cluster: FakeCluster) -> set[str]:
+def left(cluster: ServedCluster) -> set[str]:
     return {name for _, _, name in cluster.objects}
 
 
@@ -66,7 +66,7 @@ def left(cluster: FakeCluster) -> set[str]:
     ("words", "namespace", "binding"), [([], "velero", "velero"), (["-n", "foo"], "foo", "velero-foo")]
 )
 def test_all_labelled_objects_are_deleted_and_others_stay(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], namespace: str, binding: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, words: list[str], namespace: str, binding: str
 ) -> None:
     fill(cluster, namespace, binding)
 
@@ -76,7 +76,7 @@ def test_all_labelled_objects_are_deleted_and_others_stay(
     assert capsys.readouterr().out == SUCCESS
 
 
-def test_pods_of_the_namespace_are_deleted_at_once(cluster: FakeCluster) -> None:
+def test_pods_of_the_namespace_are_deleted_at_once(cluster: ServedCluster) -> None:
     """They would otherwise end five seconds later, and the namespace would wait for them."""
     fill(cluster)
     cluster.add(PODS, "velero-1")
@@ -88,11 +88,11 @@ def test_pods_of_the_namespace_are_deleted_at_once(cluster: FakeCluster) -> None
 
 
 def test_pods_that_may_not_be_deleted_are_left_to_the_namespace_controller(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     fill(cluster)
     cluster.add(PODS, "velero-1")
-    cluster.failures["delete", "pods"] = Forbidden(403, message="no rights")
+    cluster.refuse("delete", "pods", Forbidden(403, message="no rights"))
 
     assert run(["uninstall", "--force"]) == 0
 
@@ -101,7 +101,7 @@ def test_pods_that_may_not_be_deleted_are_left_to_the_namespace_controller(
 
 
 def test_missing_objects_are_skipped_with_a_notice(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     assert run(["uninstall", "--force", "--wait"]) == 0
     assert capsys.readouterr().out == (
@@ -112,7 +112,7 @@ def test_missing_objects_are_skipped_with_a_notice(
 
 
 def test_definitions_of_v1beta1_are_deleted_where_v1_is_not_served(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.unserved = {("customresourcedefinitions", "v1")}
     fill(cluster)
@@ -124,7 +124,7 @@ def test_definitions_of_v1beta1_are_deleted_where_v1_is_not_served(
 
 
 def test_nothing_is_deleted_until_the_question_is_answered_with_yes(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(cluster)
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
@@ -144,13 +144,13 @@ def test_nothing_is_deleted_until_the_question_is_answered_with_yes(
 
 
 def test_the_question_says_what_goes_with_the_definitions(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(cluster)
     for name, namespace in (("a", "velero"), ("b", "velero-of-others")):
         cluster.add(velero("backups"), name, namespace)
     cluster.add(velero("schedules"), "nightly")
-    cluster.failures[("list", "restores")] = Forbidden(403, message="no")
+    cluster.refuse("list", "restores", Forbidden(403, message="no"))
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
 
     assert run(["uninstall"]) == 0
@@ -163,8 +163,8 @@ def test_the_question_says_what_goes_with_the_definitions(
 class Ending:
     """A namespace that is there for some more looks at it."""
 
-    def __init__(self, cluster: FakeCluster, looks: int) -> None:
-        self._get, self._delete, self._named = cluster.get, cluster.delete, cluster.named
+    def __init__(self, cluster: ServedCluster, looks: int) -> None:
+        self._get, self._delete, self._stored = cluster.get, cluster.delete, cluster.stored
         self.looks = looks
 
     async def get(self, resource: Any, name: str, namespace: str | None = None) -> dict[str, Any]:
@@ -176,26 +176,26 @@ class Ending:
     async def delete(self, resource: Any, name: str, namespace: str | None = None) -> dict[str, Any]:
         if resource is not NAMESPACES:
             return await self._delete(resource, name, namespace)
-        self._named(NAMESPACES, name, None)["metadata"]["deletionTimestamp"] = "2021-08-11T21:43:26Z"
+        self._stored(NAMESPACES, name, None)["metadata"]["deletionTimestamp"] = "2021-08-11T21:43:26Z"
         return {}
 
 
-async def test_only_finalizers_of_velero_and_self_service_are_removed(cluster: FakeCluster) -> None:
+async def test_only_finalizers_of_velero_and_self_service_are_removed(cluster: ServedCluster) -> None:
     fill(cluster)
     ours = ["restores.velero.io/external-resources-finalizer", "velero.io/x"]
     cluster.add(RESTORES, "r1", finalizers=[ours[0], "example.com/keep", "notvelero.io/keep", ours[1]])
     cluster.add(RESTORES, "r2")
-    defined = defined_by(cluster.named(CUSTOM_RESOURCE_DEFINITIONS, "restores.velero.io", None))
+    defined = defined_by(cluster.stored(CUSTOM_RESOURCE_DEFINITIONS, "restores.velero.io", None))
     assert defined is not None
 
     await release_objects(cast("KubeClient", cluster), defined)
 
-    left_on = cluster.named(RESTORES, "r1")["metadata"]["finalizers"]
+    left_on = cluster.stored(RESTORES, "r1")["metadata"]["finalizers"]
     assert left_on == ["example.com/keep", "notvelero.io/keep"]
     assert [name for verb, _, name in cluster.writes() if verb == "patch"] == ["r1"]
 
 
-def test_the_role_is_deleted_only_if_install_created_it(cluster: FakeCluster) -> None:
+def test_the_role_is_deleted_only_if_install_created_it(cluster: ServedCluster) -> None:
     fill(cluster, "foo", "velero-foo")
     cluster.add(CLUSTER_ROLES, "velero-foo", labels={"component": "velero"})
     cluster.add(CLUSTER_ROLES, "velero-bar", labels={"component": "velero"})
@@ -211,7 +211,7 @@ def test_the_role_is_deleted_only_if_install_created_it(cluster: FakeCluster) ->
 @pytest.mark.parametrize("terminating", [False, True])
 def test_uninstall_lasts_until_the_namespace_is_gone(
     capsys: pytest.CaptureFixture[str],
-    cluster: FakeCluster,
+    cluster: ServedCluster,
     monkeypatch: pytest.MonkeyPatch,
     terminating: bool,
     words: list[str],
@@ -232,7 +232,7 @@ def test_uninstall_lasts_until_the_namespace_is_gone(
 
 @pytest.mark.found("E-F3")
 def test_without_waiting_the_text_says_that_it_is_not_over(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(cluster)
     ending = Ending(cluster, looks=3)
@@ -249,7 +249,7 @@ def test_without_waiting_the_text_says_that_it_is_not_over(
 
 @pytest.mark.found("E-F3")
 def test_a_namespace_that_was_made_again_is_not_waited_for(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(cluster)
     delete = cluster.delete
@@ -269,7 +269,7 @@ def test_a_namespace_that_was_made_again_is_not_waited_for(
 
 
 def test_a_long_wait_prints_what_holds_the_namespace(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(cluster)
     message = "Some content in the namespace has finalizers remaining: example.com/x in 1 resource instances"
@@ -277,7 +277,7 @@ def test_a_long_wait_prints_what_holds_the_namespace(
         {"type": "NamespaceContentRemaining", "status": "False", "message": "no"},
         {"type": "NamespaceFinalizersRemaining", "status": "True", "message": message},
     ]
-    cluster.named(NAMESPACES, "velero", None)["status"] = {"conditions": conditions}
+    cluster.stored(NAMESPACES, "velero", None)["status"] = {"conditions": conditions}
     ending = Ending(cluster, looks=40)
     monkeypatch.setattr(cluster, "get", ending.get)
     monkeypatch.setattr(cluster, "delete", ending.delete)
@@ -288,12 +288,12 @@ def test_a_long_wait_prints_what_holds_the_namespace(
 
 
 def test_every_step_runs_and_errors_are_reported_at_the_end(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     fill(cluster)
     for resource in ("namespaces", "clusterrolebindings"):
         message = f"you may not delete {resource}"
-        cluster.failures["delete", resource] = Forbidden(403, reason="Forbidden", message=message)
+        cluster.refuse("delete", resource, Forbidden(403, reason="Forbidden", message=message))
 
     # With --wait, too: what could not be deleted would be waited for without end.
     assert run(["uninstall", "--force", "--wait"]) == 1
@@ -308,18 +308,18 @@ def test_every_step_runs_and_errors_are_reported_at_the_end(
 
 @pytest.mark.parametrize("verb", ["list", "delete"])
 def test_definitions_that_cannot_be_deleted_are_an_error_that_is_named_once(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, verb: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, verb: str
 ) -> None:
     fill(cluster)
     key = (verb, "customresourcedefinitions")
-    cluster.failures[key] = Forbidden(403, reason="Forbidden", message="you may not")
+    cluster.refuse(*key, Forbidden(403, reason="Forbidden", message="you may not"))
 
     assert run(["uninstall", "--force"]) == 1
     assert capsys.readouterr().err == f"{DOING}An error occurred: you may not\n"
 
 
 def test_an_unreachable_cluster_is_one_error_and_nothing_is_written(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> dict[str, Any]:
         raise ConnectionFailed("connection refused")
@@ -331,7 +331,7 @@ def test_an_unreachable_cluster_is_one_error_and_nothing_is_written(
 
 
 def test_uninstall_with_a_location_is_refused(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     assert run(["--location", "./backups", "uninstall", "--force"]) == 2
     assert "`uninstall` works on a server in the cluster" in capsys.readouterr().err

@@ -23,7 +23,7 @@ from pinnace.cli.output.server_tables import (
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS, APIResource, velero
 from pinnace.storage.location_url import location_from_url
-from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, SNAPSHOT_LOCATIONS, FakeCluster, connected
+from tests.unit.cli.cluster import BACKUP_LOCATIONS, SNAPSHOT_LOCATIONS, ServedCluster, connected
 
 TABLE = OutputFlags(format="table")
 BACKUP_REPOSITORIES, RESTIC_REPOSITORIES = velero("backuprepositories"), velero("resticrepositories")
@@ -40,7 +40,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     return connected(monkeypatch, tmp_path)
 
 
@@ -69,7 +69,7 @@ def created(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     ],
 )
 def test_create_refuses_missing_and_contradictory_options(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, words: list[str], text: str
 ) -> None:
     assert run(["backup-location", "create", "x", *words]) == 1
     assert capsys.readouterr().err == f"An error occurred: {text}\n"
@@ -90,7 +90,7 @@ def test_create_refuses_missing_and_contradictory_options(
     ],
 )
 def test_create_refuses_invalid_values(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, words: list[str], text: str
 ) -> None:
     assert run(["backup-location", "create", "x", *words]) == 1
     assert text in capsys.readouterr().err
@@ -98,7 +98,7 @@ def test_create_refuses_invalid_values(
 
 
 @pytest.mark.spec("CLI-030")
-def test_create_sends_only_what_is_given(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_create_sends_only_what_is_given(capsys: pytest.CaptureFixture[str], cluster: ServedCluster) -> None:
     assert created(capsys, "--provider", "p", "--bucket", "b") == {
         "apiVersion": "velero.io/v1",
         "kind": "BackupStorageLocation",
@@ -110,7 +110,7 @@ def test_create_sends_only_what_is_given(capsys: pytest.CaptureFixture[str], clu
 
 
 def test_create_sends_all_that_is_given(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "ca.pem").write_text("PEM")
     words = [
@@ -121,7 +121,7 @@ def test_create_sends_all_that_is_given(
     assert run(["create", "backup-location", "x", *words]) == 0
 
     assert capsys.readouterr().out == 'Backup storage location "x" configured successfully.\n'
-    sent = cluster.named(BACKUP_LOCATIONS, "x")
+    sent = cluster.stored(BACKUP_LOCATIONS, "x")
     assert sent["metadata"]["labels"] == {"a": "b", "c": "d"}
     assert sent["spec"] == {
         "provider": "aws",
@@ -136,7 +136,7 @@ def test_create_sends_all_that_is_given(
 
 
 def test_a_folder_is_the_same_location_as_without_a_server(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     made = created(capsys, "--provider", "filesystem", "--config", "path=/srv/backups")
 
@@ -146,14 +146,14 @@ def test_a_folder_is_the_same_location_as_without_a_server(
 
 
 @pytest.mark.spec("CLI-030")
-def test_create_unsets_the_old_default(cluster: FakeCluster) -> None:
+def test_create_unsets_the_old_default(cluster: ServedCluster) -> None:
     cluster.add(BACKUP_LOCATIONS, "old", spec={"default": True, "config": {"region": "r"}})
     cluster.add(BACKUP_LOCATIONS, "other", spec={"provider": "p"})
 
     assert run(["backup-location", "create", "x", *AWS, "--default"]) == 0
 
-    assert cluster.named(BACKUP_LOCATIONS, "old")["spec"] == {"default": False, "config": {"region": "r"}}
-    assert cluster.named(BACKUP_LOCATIONS, "x")["spec"]["default"] is True
+    assert cluster.stored(BACKUP_LOCATIONS, "old")["spec"] == {"default": False, "config": {"region": "r"}}
+    assert cluster.stored(BACKUP_LOCATIONS, "x")["spec"]["default"] is True
     assert [write[:2] for write in cluster.writes()] == [
         ("patch", "backupstoragelocations"),
         ("create", "backupstoragelocations"),
@@ -161,7 +161,7 @@ def test_create_unsets_the_old_default(cluster: FakeCluster) -> None:
 
 
 def test_a_name_that_is_taken_leaves_the_default_as_it_was(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.add(BACKUP_LOCATIONS, "old", spec={"default": True})
     cluster.add(BACKUP_LOCATIONS, "x", spec={})
@@ -169,7 +169,7 @@ def test_a_name_that_is_taken_leaves_the_default_as_it_was(
     assert run(["backup-location", "create", "x", *AWS, "--default"]) == 1
 
     assert 'backupstoragelocations.velero.io "x" already exists' in capsys.readouterr().err
-    assert cluster.named(BACKUP_LOCATIONS, "old")["spec"] == {"default": True}
+    assert cluster.stored(BACKUP_LOCATIONS, "old")["spec"] == {"default": True}
 
 
 # --- backup-location get --------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_the_table_of_backup_locations() -> None:
         """).replace("..", "")  # noqa: E501 - the lines of the table
 
 
-def test_get_defaults_only(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_get_defaults_only(capsys: pytest.CaptureFixture[str], cluster: ServedCluster) -> None:
     for name in ("a", "b", "c"):
         spec = {"provider": "p", "objectStorage": {"bucket": name}, "default": name != "a"}
         cluster.add(BACKUP_LOCATIONS, name, labels={"n": name}, spec=spec)
@@ -218,17 +218,17 @@ def test_get_defaults_only(capsys: pytest.CaptureFixture[str], cluster: FakeClus
 # --- backup-location set --------------------------------------------------------------------------------
 
 
-def changed(cluster: FakeCluster, before: dict[str, Any], *words: str) -> dict[str, Any]:
+def changed(cluster: ServedCluster, before: dict[str, Any], *words: str) -> dict[str, Any]:
     """The spec of a location after `set` with these words."""
     cluster.add(BACKUP_LOCATIONS, "x", spec=before)
     assert run(["backup-location", "set", "x", *words]) == 0
-    spec: dict[str, Any] = cluster.named(BACKUP_LOCATIONS, "x")["spec"]
+    spec: dict[str, Any] = cluster.stored(BACKUP_LOCATIONS, "x")["spec"]
     return spec
 
 
 @pytest.mark.spec("CLI-031")
 def test_set_changes_only_what_is_given(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "ca.pem").write_text("new")
     encoded = base64.b64encode(b"new").decode()
@@ -251,18 +251,18 @@ def test_set_changes_only_what_is_given(
     assert said == {'Backup storage location "x" configured successfully.'}
 
 
-def test_set_unsets_the_old_default(cluster: FakeCluster) -> None:
+def test_set_unsets_the_old_default(cluster: ServedCluster) -> None:
     for name, default in (("a", True), ("b", False), ("c", True)):
         cluster.add(BACKUP_LOCATIONS, name, spec={"default": default})
 
     assert run(["backup-location", "set", "b", "--default"]) == 0
 
-    defaults = [cluster.named(BACKUP_LOCATIONS, name)["spec"]["default"] for name in ("a", "b", "c")]
+    defaults = [cluster.stored(BACKUP_LOCATIONS, name)["spec"]["default"] for name in ("a", "b", "c")]
     assert defaults == [False, True, False]
 
 
 def test_set_refuses_unknown_names_and_several_credentials(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.add(BACKUP_LOCATIONS, "old", spec={"default": True})
 
@@ -278,7 +278,7 @@ def test_set_refuses_unknown_names_and_several_credentials(
 
 @pytest.mark.found("E-F2")
 def test_deleting_a_location_removes_what_the_cluster_knows_of_it_and_names_each(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     for name, location, phase in (
         ("whole", "a", "Completed"),
@@ -298,20 +298,20 @@ def test_deleting_a_location_removes_what_the_cluster_knows_of_it_and_names_each
     assert cluster.names(BACKUP_REPOSITORIES) == ["shop-b-kopia"]
     assert capsys.readouterr().out.splitlines() == [
         'Backup storage location "a" deleted successfully.',
-        'Backup associated with deleted BSL(s) "whole" deleted successfully.',
         'Backup associated with deleted BSL(s) "part" deleted successfully.',
+        'Backup associated with deleted BSL(s) "whole" deleted successfully.',
         'Backup repository associated with deleted BSL(s) "shop-a-kopia" deleted successfully.',
     ]
 
 
 @pytest.mark.found("E-F2")
 def test_what_cannot_be_deleted_with_a_location_is_named(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.add(BACKUPS, "whole", spec={"storageLocation": "a"}, status={"phase": "Completed"})
     cluster.add(BACKUP_REPOSITORIES, "shop-a-kopia", spec={"backupStorageLocation": "a"})
     cluster.add(BACKUP_LOCATIONS, "a")
-    cluster.failures["delete", "backups"] = Forbidden(403, reason="Forbidden", message="you may not")
+    cluster.refuse("delete", "backups", Forbidden(403, reason="Forbidden", message="you may not"))
 
     assert run(["backup-location", "delete", "a", "--confirm"]) == 1
 
@@ -320,15 +320,15 @@ def test_what_cannot_be_deleted_with_a_location_is_named(
 
 
 def test_delete_reports_a_refusal_and_deletes_named_and_all_locations(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     for name in ("a", "b"):
         cluster.add(BACKUP_LOCATIONS, name)
     message = "you are not allowed to"
-    cluster.failures["delete", "backupstoragelocations"] = Forbidden(403, reason="Forbidden", message=message)
+    cluster.refuse("delete", "backupstoragelocations", Forbidden(403, reason="Forbidden", message=message))
     assert run(["backup-location", "delete", "a", "--confirm"]) == 1
     assert capsys.readouterr().err.endswith(f".\nAn error occurred: {message}\n")
-    cluster.failures.clear()
+    cluster.relent()
 
     assert run(["delete", "backup-locations", "a", "--confirm"]) == 0
     assert run(["backup-location", "delete", "--all", "--confirm"]) == 0
@@ -345,14 +345,14 @@ def test_delete_reports_a_refusal_and_deletes_named_and_all_locations(
 # --- snapshot-location ----------------------------------------------------------------------------------
 
 
-def test_create_sends_a_snapshot_location(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_create_sends_a_snapshot_location(capsys: pytest.CaptureFixture[str], cluster: ServedCluster) -> None:
     assert run(["snapshot-location", "create", "v"]) == 1
     assert capsys.readouterr().err == "An error occurred: --provider is required\n"
     words = ["--provider", "aws", "--config", "region=r", "--labels", "a=b"]
     assert run(["create", "snapshot-location", "v", *words]) == 0
 
     assert capsys.readouterr().out == 'Snapshot volume location "v" configured successfully.\n'
-    sent = cluster.named(SNAPSHOT_LOCATIONS, "v")
+    sent = cluster.stored(SNAPSHOT_LOCATIONS, "v")
     assert (sent["spec"], sent["metadata"]["labels"]) == (
         {"provider": "aws", "config": {"region": "r"}},
         {"a": "b"},
@@ -379,7 +379,7 @@ def test_a_snapshot_location_of_aws_without_a_region_is_warned_of(
 
 
 def test_a_second_snapshot_location_of_a_provider_is_warned_of(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     """From then on, the server refuses backups that choose none."""
     cluster.add(SNAPSHOT_LOCATIONS, "first", spec={"provider": "gcp"})
@@ -388,30 +388,30 @@ def test_a_second_snapshot_location_of_a_provider_is_warned_of(
     assert run(["snapshot-location", "create", "v", "--provider", "gcp"]) == 0
     assert "provider gcp has 2 snapshot locations now: first, v. Backups, " in capsys.readouterr().err
 
-    cluster.failures["list", "volumesnapshotlocations"] = Forbidden(403, reason="Forbidden")
+    cluster.refuse("list", "volumesnapshotlocations", Forbidden(403, reason="Forbidden"))
     assert run(["snapshot-location", "create", "w", "--provider", "gcp"]) == 0
     assert capsys.readouterr().err == ""
 
 
 def test_set_changes_the_credential_of_a_snapshot_location_and_nothing_else(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.add(SNAPSHOT_LOCATIONS, "v", spec={"provider": "p", "unknown": {"to": "us"}})
 
     assert run(["snapshot-location", "set", "v", "--credential", "s=k"]) == 0
 
     assert capsys.readouterr().out == 'Volume snapshot location "v" configured successfully.\n'
-    assert cluster.named(SNAPSHOT_LOCATIONS, "v")["spec"] == {
+    assert cluster.stored(SNAPSHOT_LOCATIONS, "v")["spec"] == {
         "provider": "p",
         "unknown": {"to": "us"},
         "credential": {"name": "s", "key": "k"},
     }
     assert run(["snapshot-location", "set", "v"]) == 0
-    assert cluster.named(SNAPSHOT_LOCATIONS, "v")["spec"]["credential"] == {"name": "s", "key": "k"}
+    assert cluster.stored(SNAPSHOT_LOCATIONS, "v")["spec"]["credential"] == {"name": "s", "key": "k"}
     assert run(["snapshot-location", "set", "v", "--credential", "a=b,c=d"]) != 0
 
 
-def test_the_table_of_snapshot_locations(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_the_table_of_snapshot_locations(capsys: pytest.CaptureFixture[str], cluster: ServedCluster) -> None:
     rows = [location("main", {"provider": "velero.io/aws"}), location("v", {})]
     assert render_table(rows, snapshot_location_table(), TABLE) == (
         "NAME   PROVIDER\n"
@@ -427,7 +427,7 @@ def test_the_table_of_snapshot_locations(capsys: pytest.CaptureFixture[str], clu
 # --- restic repo ----------------------------------------------------------------------------------------
 
 
-def test_the_table_of_repositories(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_the_table_of_repositories(capsys: pytest.CaptureFixture[str], cluster: ServedCluster) -> None:
     ready = {"phase": "Ready", "lastMaintenanceTime": "2021-08-11T21:43:26Z"}
     cluster.add(BACKUP_REPOSITORIES, "ns1-default-x7k2p", labels={"a": "b"}, spec={}, status=ready)
     cluster.add(RESTIC_REPOSITORIES, "ns2-default-9qqzz", spec={})
@@ -464,7 +464,7 @@ def test_the_table_of_repositories(capsys: pytest.CaptureFixture[str], cluster: 
     ids=" ".join,
 )
 def test_commands_about_locations_refuse_a_location_flag(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str]
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, words: list[str]
 ) -> None:
     assert run(["--location", "./backups", *words]) == 2
     assert "works on a server in the cluster; leave out --location" in capsys.readouterr().err
@@ -476,7 +476,7 @@ def test_commands_about_locations_refuse_a_location_flag(
 class Verdicts:
     """A server whose check of a location is visible at the third look, or never."""
 
-    def __init__(self, cluster: FakeCluster, status: dict[str, str] | None) -> None:
+    def __init__(self, cluster: ServedCluster, status: dict[str, str] | None) -> None:
         self.looks = 0
         self._cluster, self._status, self._get = cluster, status, cluster.get
 
@@ -484,7 +484,7 @@ class Verdicts:
         if resource == BACKUP_LOCATIONS:
             self.looks += 1
             if self.looks == 3 and self._status is not None:
-                self._cluster.named(BACKUP_LOCATIONS, name)["status"] = self._status
+                self._cluster.stored(BACKUP_LOCATIONS, name)["status"] = self._status
         return await self._get(resource, name, namespace)
 
 
@@ -516,7 +516,7 @@ def test_validate_waits_until_the_server_has_checked_the_location(
     status: dict[str, str] | None,
     code: int,
     said: str,
-    cluster: FakeCluster,
+    cluster: ServedCluster,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -539,7 +539,7 @@ def test_validate_waits_until_the_server_has_checked_the_location(
 
 
 def test_a_backup_location_is_described_with_its_message_and_without_its_secret(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.add(
         BACKUP_LOCATIONS,
@@ -579,7 +579,7 @@ def test_a_backup_location_is_described_with_its_message_and_without_its_secret(
 
 
 def test_a_snapshot_location_is_described_without_the_fields_of_a_bucket(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.add(SNAPSHOT_LOCATIONS, "main", spec={"provider": "aws", "config": {"region": "eu"}})
 

@@ -8,13 +8,13 @@ from pinnace.cli.main import run
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import NAMESPACES
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 Printed = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     cluster = connected(monkeypatch, tmp_path)
     cluster.add(NON_ADMIN_BACKUPS, "weekly", "shop")
     return cluster
@@ -22,7 +22,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
 
 @pytest.mark.found("CF18")
 def test_a_deletion_asks_only_about_what_exists(
-    cluster: FakeCluster, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+    cluster: ServedCluster, capsys: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)
 
@@ -45,7 +45,7 @@ def test_a_name_that_does_not_exist_is_answered_with_near_names(verb: str, capsy
 
 
 @pytest.mark.parametrize("verb", ["get", "describe", "logs", "delete --confirm"])
-def test_a_namespace_that_does_not_exist_is_named(verb: str, cluster: FakeCluster, capsys: Printed) -> None:
+def test_a_namespace_that_does_not_exist_is_named(verb: str, cluster: ServedCluster, capsys: Printed) -> None:
     cluster.add(NAMESPACES, "shop")
 
     assert run(["nonadmin", "backup", *verb.split(), "weekly", "-n", "shpo"]) == 1
@@ -53,8 +53,8 @@ def test_a_namespace_that_does_not_exist_is_named(verb: str, cluster: FakeCluste
     assert "namespace shpo does not exist; did you mean shop?" in capsys.readouterr().err
 
 
-def test_a_tenant_who_may_not_list_gets_the_plain_answer(cluster: FakeCluster, capsys: Printed) -> None:
-    cluster.failures["list", "nonadminbackups"] = Forbidden(403, reason="Forbidden")
+def test_a_tenant_who_may_not_list_gets_the_plain_answer(cluster: ServedCluster, capsys: Printed) -> None:
+    cluster.refuse("list", "nonadminbackups", Forbidden(403, reason="Forbidden"))
 
     assert run(["nonadmin", "backup", "describe", "weakly", "-n", "shop"]) == 1
 
@@ -62,7 +62,7 @@ def test_a_tenant_who_may_not_list_gets_the_plain_answer(cluster: FakeCluster, c
 
 
 def test_a_deletion_where_self_service_is_not_installed_says_so(
-    cluster: FakeCluster, capsys: Printed
+    cluster: ServedCluster, capsys: Printed
 ) -> None:
     cluster.unserved = {("nonadminbackups", "v1alpha1")}
 
@@ -79,7 +79,7 @@ def test_a_description_of_nothing_says_where_it_looked(capsys: Printed) -> None:
 
 
 def test_a_deletion_names_what_goes_before_it_asks(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+    cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)
 
@@ -90,7 +90,7 @@ def test_a_deletion_names_what_goes_before_it_asks(
 
 
 def test_creating_with_o_name_creates_and_prints_the_name_alone(
-    cluster: FakeCluster, capsys: Printed
+    cluster: ServedCluster, capsys: Printed
 ) -> None:
     assert run(["nonadmin", "backup", "create", "b1", "-n", "shop", "-o", "name"]) == 0
 

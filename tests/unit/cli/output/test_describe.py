@@ -14,7 +14,7 @@ from pinnace.cli.output.layout import align
 from pinnace.cli.restore.describe import describe_restore
 from pinnace.cli.restore.description import DescribedRestore
 from pinnace.kube.resources import VOLUME_SNAPSHOT_CONTENTS, velero
-from tests.unit.cli.fake_cluster import connected
+from tests.unit.cli.cluster import connected
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from pinnace.cli.output.printing import encode
 from pinnace.cli.settings import resolve_settings
 from pinnace.kube.resources import BACKUPS, velero
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS, NON_ADMIN_RESTORES
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 STATUS = {
     "phase": "PartiallyFailed",
@@ -24,7 +24,7 @@ STATUS = {
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     cluster = connected(monkeypatch, tmp_path)
     cluster.add(BACKUPS, "a", status=STATUS)
     cluster.add(BACKUPS, "b")
@@ -65,7 +65,7 @@ def test_paths_see_a_list_unless_one_name_was_given(capsys: pytest.CaptureFixtur
     ],
 )
 def test_a_wrong_format_is_reported_before_anything_is_read(
-    form: str, problem: str, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    form: str, problem: str, cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["backup", "get", "-o", form]) == 1
     assert problem in capsys.readouterr().err
@@ -73,7 +73,7 @@ def test_a_wrong_format_is_reported_before_anything_is_read(
 
 
 def test_create_with_name_creates_and_prints_nothing_else(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["backup", "create", "c", "-o", "name"]) == 0
     printed = capsys.readouterr()
@@ -91,7 +91,7 @@ def test_create_with_name_creates_and_prints_nothing_else(
     ],
 )
 def test_a_dry_run_sends_nothing(
-    flags: list[str], text: str, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    flags: list[str], text: str, cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert shown(capsys, "backup", "create", "c", *flags) == text
     yaml = shown(capsys, "backup", "create", "c", "--dry-run=client", "-o", "yaml")
@@ -174,7 +174,7 @@ def test_every_get_accepts_all_formats(
 
 
 def test_plugin_get_accepts_templates_and_refuses_wide(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.plugins = [{"name": "a", "kind": "X"}, {"name": "b", "kind": "X"}]
     get = ("plugin", "get", "-o")

@@ -12,27 +12,27 @@ import yaml
 
 from pinnace.cli.main import run
 from pinnace.installing.plugin_images import init_container_name
-from pinnace.kube.errors import ConnectionFailed, Forbidden
+from pinnace.kube.errors import Conflict, ConnectionFailed, Forbidden
 from pinnace.kube.resources import DEPLOYMENTS
-from tests.unit.cli.fake_cluster import FakeCluster, connected
+from tests.unit.cli.cluster import ServedCluster, connected
 
 IMAGE = "velero/velero-plugin-for-aws:v1.2.0"
 NAME = "velero-velero-plugin-for-aws"
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     return connected(monkeypatch, tmp_path)
 
 
-def deploy(cluster: FakeCluster, **pod: Any) -> None:
+def deploy(cluster: ServedCluster, **pod: Any) -> None:
     spec = {"containers": [{"name": "sidecar"}, {"name": "velero", "image": "i"}], **pod}
     cluster.add(DEPLOYMENTS, "velero", labels={"component": "velero"}, spec={"template": {"spec": spec}})
     cluster.add(DEPLOYMENTS, "other", spec={"template": {"spec": {"containers": []}}})
 
 
-def pod_of(cluster: FakeCluster) -> dict[str, Any]:
-    spec: dict[str, Any] = cluster.named(DEPLOYMENTS, "velero")["spec"]["template"]["spec"]
+def pod_of(cluster: ServedCluster) -> dict[str, Any]:
+    spec: dict[str, Any] = cluster.stored(DEPLOYMENTS, "velero")["spec"]["template"]["spec"]
     return spec
 
 
@@ -79,7 +79,7 @@ def test_ports_and_digests_are_left_out_of_the_name(image: str, name: str) -> No
 
 
 def test_add_appends_an_init_container_with_volume_and_mount(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     deploy(cluster)
 
@@ -111,7 +111,7 @@ def test_add_appends_an_init_container_with_volume_and_mount(
     }
 
 
-def test_add_keeps_existing_plugins_and_volumes(cluster: FakeCluster) -> None:
+def test_add_keeps_existing_plugins_and_volumes(cluster: ServedCluster) -> None:
     volumes = [{"name": "plugins", "emptyDir": {}}, {"name": "scratch", "emptyDir": {}}]
     deploy(cluster, volumes=volumes, initContainers=[{"name": "a", "image": "a:1"}])
 
@@ -127,7 +127,7 @@ def test_add_keeps_existing_plugins_and_volumes(cluster: FakeCluster) -> None:
 
 @pytest.mark.parametrize("word", ["b", "b:1"])
 def test_remove_deletes_the_init_container_of_that_name_or_image(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, word: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, word: str
 ) -> None:
     deploy(cluster, initContainers=[{"name": name, "image": f"{name}:1"} for name in ("a", "b", "c")])
 
@@ -150,7 +150,7 @@ def test_remove_deletes_the_init_container_of_that_name_or_image(
 )
 def test_a_terminal_is_asked_before_the_server_restarts_and_a_flag_answers(
     capsys: pytest.CaptureFixture[str],
-    cluster: FakeCluster,
+    cluster: ServedCluster,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
     answer: str,
@@ -184,7 +184,7 @@ def test_a_terminal_is_asked_before_the_server_restarts_and_a_flag_answers(
     ],
 )
 def test_wrong_arguments_are_refused(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, words: list[str], text: str
 ) -> None:
     deploy(cluster)
     assert run(["plugin", *words]) == 1
@@ -193,7 +193,7 @@ def test_wrong_arguments_are_refused(
 
 
 def test_a_deployment_without_the_server_container_is_an_error(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     deploy(cluster, containers=[{"name": "x"}])
     assert run(["plugin", "add", IMAGE]) == 1
@@ -201,9 +201,10 @@ def test_a_deployment_without_the_server_container_is_an_error(
 
 
 @pytest.mark.parametrize(("conflicts", "exit_code"), [(3, 0), (5, 1)])
-def test_add_is_repeated_after_a_conflict(cluster: FakeCluster, conflicts: int, exit_code: int) -> None:
+def test_add_is_repeated_after_a_conflict(cluster: ServedCluster, conflicts: int, exit_code: int) -> None:
     deploy(cluster)
-    cluster.conflicts = conflicts
+    changed = Conflict(409, reason="Conflict", message="the object has been modified")
+    cluster.refuse("patch", "deployments", changed, times=conflicts)
 
     assert run(["plugin", "add", IMAGE]) == exit_code
     assert ("initContainers" in pod_of(cluster)) == (exit_code == 0)
@@ -211,7 +212,7 @@ def test_add_is_repeated_after_a_conflict(cluster: FakeCluster, conflicts: int, 
 
 @pytest.mark.spec("CLI-018")
 def test_get_prints_the_plugins_that_the_server_reports(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.plugins = [{"name": "b", "kind": "X"}, {"name": "a", "kind": "Y"}, {"name": "a", "kind": "X"}]
 
@@ -227,7 +228,7 @@ def test_get_prints_the_plugins_that_the_server_reports(
 
 
 def test_get_prints_the_request_in_json_and_yaml(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.plugins = [{"name": "velero.io/pv", "kind": "BackupItemAction"}]
 
@@ -241,7 +242,7 @@ def test_get_prints_the_request_in_json_and_yaml(
 
 
 def test_get_without_an_answer_warns_and_prints_no_rows(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.plugins = None
 
@@ -252,20 +253,20 @@ def test_get_without_an_answer_warns_and_prints_no_rows(
 
 
 def test_get_without_a_server_prints_the_error_on_stdout(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     key = ("create", "serverstatusrequests")
-    cluster.failures[key] = Forbidden(403, reason="Forbidden", message="you may not")
+    cluster.refuse(*key, Forbidden(403, reason="Forbidden", message="you may not"))
     assert run(["plugin", "get"]) == 0
     assert capsys.readouterr().out == "<error getting plugin information: you may not>\n"
-    cluster.failures.clear()
+    cluster.relent()
     cluster.unserved = {("serverstatusrequests", "v1")}
     assert run(["plugin", "get"]) == 0
     assert "install it (`pinnace install --help`)" in capsys.readouterr().out
 
 
 def test_get_from_an_unreachable_cluster_is_an_error(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> dict[str, Any]:
         raise ConnectionFailed("connection refused")
@@ -277,7 +278,7 @@ def test_get_from_an_unreachable_cluster_is_an_error(
 
 @pytest.mark.parametrize("words", [["add", IMAGE], ["remove", IMAGE], ["get"]])
 def test_plugin_commands_with_a_location_are_refused(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str]
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, words: list[str]
 ) -> None:
     assert run(["--location", "./backups", "plugin", *words]) == 2
     assert f"`plugin {words[0]}` works on a server" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import pytest
 from pinnace.cli.main import run
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import RESTORES
-from tests.unit.cli.fake_cluster import connected
+from tests.unit.cli.cluster import connected
 
 
 def test_a_restore_is_described_to_a_user_who_may_not_download_its_files(
@@ -16,7 +16,7 @@ def test_a_restore_is_described_to_a_user_who_may_not_download_its_files(
     cluster = connected(monkeypatch, tmp_path)
     spec = {"backupName": "b"}
     cluster.add(RESTORES, "r", spec=spec, status={"phase": "PartiallyFailed", "warnings": 1, "errors": 1})
-    cluster.failures["create", "downloadrequests"] = Forbidden(403, reason="Forbidden", message="no rights")
+    cluster.refuse("create", "downloadrequests", Forbidden(403, reason="Forbidden", message="no rights"))
 
     assert run(["restore", "describe", "r", "--details"]) == 0
 

@@ -17,11 +17,11 @@ from pinnace.cli.output.printing import OutputFlags, render_table
 from pinnace.cli.output.server_tables import schedule_table
 from pinnace.cli.schedule.describe import describe_schedule
 from pinnace.kube.resources import velero
-from tests.unit.cli.fake_cluster import (
+from tests.unit.cli.cluster import (
     BACKUP_LOCATIONS,
     SCHEDULES,
     SNAPSHOT_LOCATIONS,
-    FakeCluster,
+    ServedCluster,
     connected,
 )
 
@@ -38,7 +38,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     return connected(monkeypatch, tmp_path)
 
 
@@ -78,7 +78,7 @@ def created(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.spec("CLI-046")
-def test_output_prints_without_sending(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_output_prints_without_sending(capsys: pytest.CaptureFixture[str], cluster: ServedCluster) -> None:
     assert created(capsys, "--schedule", "0 7 * * *") == {
         "apiVersion": "velero.io/v1",
         "kind": "Schedule",
@@ -95,7 +95,7 @@ def test_output_prints_without_sending(capsys: pytest.CaptureFixture[str], clust
 
 @pytest.mark.spec("CLI-046")
 def test_output_of_restores_and_locations_prints_without_sending(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.add(velero("backups"), "b1")
 
@@ -111,7 +111,7 @@ def test_output_of_restores_and_locations_prints_without_sending(
 
 
 def test_all_flags_of_a_backup_reach_the_template(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     whole = created(
         capsys, "--schedule", "@every 6h", "--use-owner-references-in-backup", "--labels", "a=b,c=d",
@@ -144,7 +144,7 @@ def test_all_flags_of_a_backup_reach_the_template(
     }
 
 
-def test_create_sends_the_schedule(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_create_sends_the_schedule(capsys: pytest.CaptureFixture[str], cluster: ServedCluster) -> None:
     cluster.add(BACKUP_LOCATIONS, "main")
     cluster.add(SNAPSHOT_LOCATIONS, "v1")
     words = ["--schedule", "0 7 * * *", "--storage-location", "main", "--volume-snapshot-locations", "v1"]
@@ -152,7 +152,7 @@ def test_create_sends_the_schedule(capsys: pytest.CaptureFixture[str], cluster: 
     assert run(["create", "schedule", "s", *words]) == 0
 
     assert capsys.readouterr().out == 'Schedule "s" created successfully.\n'
-    sent = cluster.named(SCHEDULES, "s")
+    sent = cluster.stored(SCHEDULES, "s")
     assert sent["spec"]["template"]["storageLocation"] == "main"
     assert sent["spec"]["useOwnerReferencesInBackup"] is False
 
@@ -172,7 +172,7 @@ def test_create_sends_the_schedule(capsys: pytest.CaptureFixture[str], cluster: 
     ],
 )
 def test_create_refuses_wrong_expressions_and_flags(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, words: list[str], text: str
 ) -> None:
     assert run(["schedule", "create", *words]) == 1
     assert text in capsys.readouterr().err
@@ -193,7 +193,7 @@ def test_create_refuses_wrong_expressions_and_flags(
     ],
 )
 def test_create_refuses_locations_that_do_not_exist(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, flag: str, error: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, flag: str, error: str
 ) -> None:
     assert run(["schedule", "create", "s", "--schedule", "@daily", flag, "nope"]) == 1
     assert capsys.readouterr().err.startswith(f"An error occurred: {error}")
@@ -202,7 +202,7 @@ def test_create_refuses_locations_that_do_not_exist(
 
 @pytest.mark.spec("CLI-010")
 def test_a_backup_from_a_schedule_has_its_template_labels_and_owner(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     template = {
         "ttl": "24h0m0s",
@@ -217,7 +217,7 @@ def test_a_backup_from_a_schedule_has_its_template_labels_and_owner(
     )  # fmt: skip
 
     assert run(["backup", "create", "b", "--from-schedule", "test", "--ttl", "1h"]) == 0
-    made = cluster.named(velero("backups"), "b")
+    made = cluster.stored(velero("backups"), "b")
     # As the server would make it: what is not supported or not known is not lost, but told.
     assert made["spec"] == template
     warned = capsys.readouterr().err
@@ -228,7 +228,7 @@ def test_a_backup_from_a_schedule_has_its_template_labels_and_owner(
 
     labels = "velero.io/test=yes,custom-label=true"
     assert run(["backup", "create", "b2", "--from-schedule", "test", "--labels", labels]) == 0
-    assert cluster.named(velero("backups"), "b2")["metadata"]["labels"] == {
+    assert cluster.stored(velero("backups"), "b2")["metadata"]["labels"] == {
         "velero.io/test": "yes",
         "custom-label": "true",
         "velero.io/schedule-name": "test",
@@ -239,7 +239,7 @@ def test_a_backup_from_a_schedule_has_its_template_labels_and_owner(
         spec={"schedule": "@daily", "template": {"metadata": {"annotations": {"of": "template"}}}},
     )  # fmt: skip
     assert run(["backup", "create", "b4", "--from-schedule", "marked", "--annotations", "mine=1"]) == 0
-    assert cluster.named(velero("backups"), "b4")["metadata"]["annotations"] == {
+    assert cluster.stored(velero("backups"), "b4")["metadata"]["annotations"] == {
         "of": "template",
         "mine": "1",
     }
@@ -253,13 +253,13 @@ def test_a_backup_from_a_schedule_has_its_template_labels_and_owner(
 # --- pause and unpause ----------------------------------------------------------------------------------
 
 
-def paused(cluster: FakeCluster, name: str) -> object:
-    return cluster.named(SCHEDULES, name)["spec"].get("paused")
+def paused(cluster: ServedCluster, name: str) -> object:
+    return cluster.stored(SCHEDULES, name)["spec"].get("paused")
 
 
 @pytest.mark.spec("BEY-071")
 def test_pausing_a_paused_schedule_is_skipped_with_a_notice(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.add(SCHEDULES, "s", spec={"schedule": "@daily", "template": {}})
 
@@ -270,7 +270,7 @@ def test_pausing_a_paused_schedule_is_skipped_with_a_notice(
 
     assert run(["schedule", "unpause", "s", "--skip-immediately"]) == 0
     assert capsys.readouterr().out == "Schedule s unpaused successfully\n"
-    assert cluster.named(SCHEDULES, "s")["spec"]["skipImmediately"] is True
+    assert cluster.stored(SCHEDULES, "s")["spec"]["skipImmediately"] is True
     assert paused(cluster, "s") is False
 
 
@@ -279,7 +279,7 @@ def test_pausing_a_paused_schedule_is_skipped_with_a_notice(
     ("choice", "chosen"), [(["--all"], {"a", "b"}), (["-l", "n=a"], {"a"}), (["b"], {"b"})]
 )
 def test_pausing_touches_only_the_chosen_schedules_of_the_namespace(
-    cluster: FakeCluster, choice: list[str], chosen: set[str]
+    cluster: ServedCluster, choice: list[str], chosen: set[str]
 ) -> None:
     for name in ("a", "b"):
         cluster.add(SCHEDULES, name, labels={"n": name}, spec={"schedule": "@daily"})
@@ -288,7 +288,7 @@ def test_pausing_touches_only_the_chosen_schedules_of_the_namespace(
     assert run(["schedule", "pause", *choice]) == 0
 
     assert {name for name in ("a", "b") if paused(cluster, name)} == chosen
-    assert "paused" not in cluster.named(SCHEDULES, "a", "elsewhere")["spec"]
+    assert "paused" not in cluster.stored(SCHEDULES, "a", "elsewhere")["spec"]
 
 
 @pytest.mark.parametrize(
@@ -301,14 +301,14 @@ def test_pausing_touches_only_the_chosen_schedules_of_the_namespace(
     ],
 )
 def test_pause_refuses_wrong_choices(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, words: list[str], text: str
 ) -> None:
     assert run(["schedule", "pause", *words]) == 1
     assert text in capsys.readouterr().err
     assert cluster.writes() == []
 
 
-def test_a_schedule_can_be_created_paused(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_a_schedule_can_be_created_paused(capsys: pytest.CaptureFixture[str], cluster: ServedCluster) -> None:
     spec = created(capsys, "--schedule", "@daily", "--paused", "--skip-immediately=false")["spec"]
 
     assert (spec["paused"], spec["skipImmediately"]) == (True, False)
@@ -339,7 +339,9 @@ def test_a_last_backup_in_the_future_is_not_shown_as_a_past_one() -> None:
     assert "   in 33d   " in shown
 
 
-def test_get_prints_schedules_in_all_forms(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_get_prints_schedules_in_all_forms(
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
+) -> None:
     assert run(["schedule", "get"]) == 0
     assert capsys.readouterr().out == ""
     assert run(["schedule", "get", "-o", "json"]) == 0
@@ -350,7 +352,7 @@ def test_get_prints_schedules_in_all_forms(capsys: pytest.CaptureFixture[str], c
     for name in ("b", "a"):
         cluster.add(SCHEDULES, name, labels={"n": name}, spec={"schedule": "@daily", "template": {}})
     assert run(["get", "schedules", "-o", "name"]) == 0
-    assert capsys.readouterr().out == "schedule.velero.io/b\nschedule.velero.io/a\n"
+    assert capsys.readouterr().out == "schedule.velero.io/a\nschedule.velero.io/b\n"
     assert run(["schedule", "get", "-l", "n!=b", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["metadata"]["name"] == "a"
     assert run(["schedule", "get", "a", "b", "--show-labels"]) == 0
@@ -422,7 +424,7 @@ def test_a_refused_schedule_has_phase_and_errors_in_red() -> None:
 
 
 def test_describe_prints_the_named_or_all_schedules(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     assert run(["schedule", "describe"]) == 0
     assert capsys.readouterr().out == ""
@@ -446,7 +448,7 @@ def test_describe_prints_the_named_or_all_schedules(
 
 
 def test_delete_removes_the_chosen_schedules(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     for name in ("a", "b", "c"):
         cluster.add(SCHEDULES, name, labels={"n": name})
@@ -477,7 +479,7 @@ def test_delete_removes_the_chosen_schedules(
     ],
 )
 def test_delete_refuses_contradictory_ways_of_choosing(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, words: list[str], text: str
 ) -> None:
     assert run(["schedule", "delete", *words, "--confirm"]) == 1
     assert text in capsys.readouterr().err
@@ -486,7 +488,7 @@ def test_delete_refuses_contradictory_ways_of_choosing(
 
 @pytest.mark.spec("CLI-024")
 def test_delete_asks_before_it_deletes(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import io
     import sys
@@ -518,14 +520,14 @@ def test_delete_asks_before_it_deletes(
     ],
 )
 def test_schedule_commands_with_a_location_are_refused(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str]
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster, words: list[str]
 ) -> None:
     assert run(["--location", "./backups", "schedule", *words]) == 2
     assert f"`schedule {words[0]}` works on a server in the cluster" in capsys.readouterr().err
 
 
 def test_a_cluster_without_the_kinds_is_an_error_that_names_install(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
     cluster.unserved = {("schedules", "v1")}
     for words in (["get"], ["delete", "s", "--confirm"], ["create", "s", "--schedule", "@daily"]):
