@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
-import yaml
 
 from pinnace.aio.small_files import read_small_file
 from pinnace.kube.errors import ConfigError
+from pinnace.kube.plain_yaml import NotPlain, read_plain
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 """The extension of a cluster entry that is passed on to exec plugins."""
@@ -202,14 +202,23 @@ def _read(path: Path, *, must_exist: bool) -> _Document | None:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        loaded = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
-        # Without the cause: YAML's errors quote the faulty lines, tokens included.
-        raise ConfigError(f"{path}: is not valid YAML{_position(error)}") from None
+        loaded = read_plain(content)
+    except NotPlain:
+        loaded = _read_yaml(path, content)
     try:
         return msgspec.convert(loaded if loaded is not None else {}, _Document)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: is not a kubeconfig: {error}") from error
+
+
+def _read_yaml(path: Path, content: bytes) -> Any:
+    import yaml  # takes longer to load than a request, and few kubeconfig files need it
+
+    try:
+        return yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        # Without the cause: YAML's errors quote the faulty lines, tokens included.
+        raise ConfigError(f"{path}: is not valid YAML{_position(error)}") from None
 
 
 def _position(error: Exception) -> str:

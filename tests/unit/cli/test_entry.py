@@ -66,7 +66,7 @@ ENGINES = (
     "archive backup browse clouds context controllers csi hooks operations plugins restore server volumes"
 )
 LIBRARIES = (
-    "aiohttp botocore cryptography email google grpc http.client isal prometheus_client tempfile urllib3"
+    "aiohttp botocore cryptography email google grpc http.client isal prometheus_client tempfile urllib3 yaml"
 )
 """Each takes longer to load than a command that asks a server may take, or is of no use to it."""
 MOST_MODULES = 360
@@ -98,7 +98,7 @@ for _ in lines:
 """
     kubeconfig = tmp_path / ".kube/config"
     kubeconfig.parent.mkdir()
-    kubeconfig.write_text(json.dumps(NO_CLUSTER))
+    kubeconfig.write_text(yaml.safe_dump(NO_CLUSTER))
     unused = [*LIBRARIES.split(), *(f"pinnace.{room}" for room in ENGINES.split())]
     words = {line: shlex.split(line)[1:] for line in lines}
 
