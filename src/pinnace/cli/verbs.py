@@ -40,17 +40,18 @@ def _enumerated(nouns: dict[str, tuple[str, str]]) -> str:
 _BACKUP = "pinnace.cli.backup.commands"
 _RESTORE = "pinnace.cli.restore.commands"
 _SCHEDULE = "pinnace.cli.schedule.commands"
+_LOCATION = "pinnace.cli.location"
 _BACKUP_LOCATION = "pinnace.cli.location.backup_commands"
 _SNAPSHOT_LOCATION = "pinnace.cli.location.snapshot_commands"
 
 create = Verb(
     "create",
     {
-        "backup": (f"{_BACKUP}:create", "Create a backup."),
-        "restore": (f"{_RESTORE}:create", "Create a restore."),
-        "schedule": (f"{_SCHEDULE}:create", "Create a schedule."),
-        "backup-location": (f"{_BACKUP_LOCATION}:create", "Create a backup location."),
-        "snapshot-location": (f"{_SNAPSHOT_LOCATION}:create", "Create a snapshot location."),
+        "backup": ("pinnace.cli.backup.create:create", "Create a backup."),
+        "restore": ("pinnace.cli.restore.create:create", "Create a restore."),
+        "schedule": ("pinnace.cli.schedule.create:create", "Create a schedule."),
+        "backup-location": (f"{_LOCATION}.backup_create:create", "Create a backup location."),
+        "snapshot-location": (f"{_LOCATION}.snapshot_create:create", "Create a snapshot location."),
     },
 )
 get = Verb(
@@ -59,9 +60,9 @@ get = Verb(
         "backups": (f"{_BACKUP}:get", "List backups."),
         "restores": (f"{_RESTORE}:get", "List restores."),
         "schedules": (f"{_SCHEDULE}:get", "List schedules."),
-        "backup-locations": (f"{_BACKUP_LOCATION}:get", "List backup locations."),
+        "backup-locations": (f"{_LOCATION}.backup_get:get", "List backup locations."),
         "snapshot-locations": (f"{_SNAPSHOT_LOCATION}:get", "List snapshot locations."),
-        "plugins": ("pinnace.cli.plugin.commands:get", "List the plugins of the server."),
+        "plugins": ("pinnace.cli.plugin.get:get", "List the plugins of the server."),
         "repos": ("pinnace.cli.process.restic:get", "List repositories of volume data."),
     },
     does="List",
@@ -79,7 +80,7 @@ describe = Verb(
 delete = Verb(
     "delete",
     {
-        "backup": (f"{_BACKUP}:delete", "Delete backups and everything that belongs to them."),
+        "backup": ("pinnace.cli.backup.delete:delete", "Delete backups and everything that belongs to them."),
         "restore": (f"{_RESTORE}:delete", "Delete restores."),
         "schedule": (f"{_SCHEDULE}:delete", "Delete schedules; their backups stay."),
         "backup-location": (

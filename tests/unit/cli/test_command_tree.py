@@ -8,7 +8,6 @@ import click
 import pytest
 
 from pinnace.api.kinds import KINDS
-from pinnace.cli.backup import commands as backup_commands
 from pinnace.cli.debug import bug as bug_report
 from pinnace.cli.declaring.commands import Group
 from pinnace.cli.nouns import NOUNS, noun_of
@@ -237,9 +236,13 @@ def test_without_a_working_kubectl_its_version_is_unknown(
 
 
 def test_the_short_help_of_a_command_that_is_not_loaded_is_its_own() -> None:
-    context = click.Context(backup_commands.group)
-    named = {name: text for name, (_, text) in backup_commands.group.lazy.items()}
+    for noun in ("backup", "restore", "schedule", "backup-location", "snapshot-location", "plugin"):
+        context = click.Context(cli)
+        group = cli.get_command(context, noun)
+        assert isinstance(group, Group)
+        named = {name: text for name, (_, text) in group.lazy.items()}
 
-    loaded = {name: backup_commands.group.get_command(context, name) for name in named}
+        loaded = {name: group.get_command(context, name) for name in named}
 
-    assert named == {name: command and command.get_short_help_str(90) for name, command in loaded.items()}
+        assert named == {name: command and command.get_short_help_str(90) for name, command in loaded.items()}
+        assert named.keys() == {command and command.name for command in loaded.values()}

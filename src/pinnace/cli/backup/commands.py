@@ -2,9 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from pinnace.cli.backup.create import create
-from pinnace.cli.backup.delete import delete
-from pinnace.cli.backup.download import download
 from pinnace.cli.common.commands import describe_command, examples_of_get, get_command, group_of, logs_command
 
 if TYPE_CHECKING:
@@ -34,11 +31,15 @@ logs = logs_command(
         ("Of a backup in a folder", "pinnace --location ./backups backup logs shop"),
     ),
 )
+_BACKUP = "pinnace.cli.backup"
 _BROWSE = "pinnace.cli.browse"
 group = group_of(
     *("backup", "Work with backups."),
-    *(create, get, describe, logs, download, delete),
+    *(get, describe, logs),
     lazy={
+        "create": (f"{_BACKUP}.create:create", "Create a backup."),
+        "download": (f"{_BACKUP}.download:download", "Download the contents of a backup."),
+        "delete": (f"{_BACKUP}.delete:delete", "Delete backups and everything that belongs to them."),
         "ls": (f"{_BROWSE}.ls:ls", "List what is in a backup."),
         "show": (f"{_BROWSE}.show:show", "Show one object of a backup."),
         "diff": (f"{_BROWSE}.diff:diff", "Compare two backups, or a backup with the cluster."),

@@ -3,9 +3,6 @@
 from typing import TYPE_CHECKING
 
 from pinnace.cli.common.commands import delete_command, describe_command, group_of
-from pinnace.cli.location.backup_create import create
-from pinnace.cli.location.backup_get import get
-from pinnace.cli.location.backup_set import set_
 
 if TYPE_CHECKING:
     from pinnace.cli.common.describing import Describer
@@ -37,12 +34,14 @@ describe = describe_command(
     describer=_describer,
 )
 
+_LOCATION = "pinnace.cli.location"
 group = group_of(
     "backup-location",
     "Work with the locations that backups are kept in.",
-    create,
-    get,
-    describe,
-    set_,
-    delete,
+    *(describe, delete),
+    lazy={
+        "create": (f"{_LOCATION}.backup_create:create", "Create a backup location."),
+        "get": (f"{_LOCATION}.backup_get:get", "List backup locations."),
+        "set": (f"{_LOCATION}.backup_set:set_", "Change a backup location."),
+    },
 )

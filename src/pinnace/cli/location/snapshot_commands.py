@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING
 
 from pinnace.cli.common.commands import describe_command, examples_of_get, get_command, group_of
-from pinnace.cli.location.snapshot_create import create
-from pinnace.cli.location.snapshot_set import set_
 
 if TYPE_CHECKING:
     from pinnace.cli.common.describing import Describer
@@ -30,11 +28,13 @@ describe = describe_command(
     describer=_describer,
 )
 
+_LOCATION = "pinnace.cli.location"
 group = group_of(
     "snapshot-location",
     "Work with the locations that volume snapshots are kept in.",
-    create,
-    get,
-    describe,
-    set_,
+    *(get, describe),
+    lazy={
+        "create": (f"{_LOCATION}.snapshot_create:create", "Create a snapshot location."),
+        "set": (f"{_LOCATION}.snapshot_set:set_", "Change a snapshot location."),
+    },
 )

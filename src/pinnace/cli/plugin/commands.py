@@ -1,8 +1,13 @@
 """`plugin`. (docs/spec: CLI 8.1)"""
 
 from pinnace.cli.common.commands import group_of
-from pinnace.cli.plugin.add import add
-from pinnace.cli.plugin.get import get
-from pinnace.cli.plugin.remove import remove
 
-group = group_of("plugin", "Work with the plugins of the server.", add, remove, get)
+group = group_of(
+    "plugin",
+    "Work with the plugins of the server.",
+    lazy={
+        "add": ("pinnace.cli.plugin.add:add", "Add a plugin to the server."),
+        "remove": ("pinnace.cli.plugin.remove:remove", "Remove a plugin from the server."),
+        "get": ("pinnace.cli.plugin.get:get", "List the plugins of the server."),
+    },
+)

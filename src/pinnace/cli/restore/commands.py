@@ -10,7 +10,6 @@ from pinnace.cli.common.commands import (
     group_of,
     logs_command,
 )
-from pinnace.cli.restore.create import create
 
 if TYPE_CHECKING:
     from pinnace.cli.common.describing import Describer
@@ -53,4 +52,9 @@ delete = delete_command(
         ("Delete all", "pinnace restore delete --all"),
     ),
 )
-group = group_of("restore", "Work with restores.", create, get, describe, logs, delete)
+group = group_of(
+    "restore",
+    "Work with restores.",
+    *(get, describe, logs, delete),
+    lazy={"create": ("pinnace.cli.restore.create:create", "Create a restore.")},
+)

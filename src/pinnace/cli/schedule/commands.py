@@ -9,8 +9,6 @@ from pinnace.cli.common.commands import (
     get_command,
     group_of,
 )
-from pinnace.cli.schedule.create import create
-from pinnace.cli.schedule.pause import pause, unpause
 
 if TYPE_CHECKING:
     from pinnace.cli.common.describing import Describer
@@ -41,4 +39,14 @@ delete = delete_command(
         ("Delete those with a label", "pinnace schedule delete -l team=web"),
     ),
 )
-group = group_of("schedule", "Work with schedules.", create, get, describe, pause, unpause, delete)
+_SCHEDULE = "pinnace.cli.schedule"
+group = group_of(
+    "schedule",
+    "Work with schedules.",
+    *(get, describe, delete),
+    lazy={
+        "create": (f"{_SCHEDULE}.create:create", "Create a schedule."),
+        "pause": (f"{_SCHEDULE}.pause:pause", "Pause schedules."),
+        "unpause": (f"{_SCHEDULE}.pause:unpause", "Unpause schedules."),
+    },
+)
