@@ -1,18 +1,6 @@
 """`backup`, with those of its commands that all nouns have. (docs/spec: CLI 4)"""
 
-from typing import TYPE_CHECKING
-
 from pinnace.cli.common.commands import describe_command, examples_of_get, get_command, group_of, logs_command
-
-if TYPE_CHECKING:
-    from pinnace.cli.common.describing import Describer
-
-
-def _describer() -> "Describer":
-    from pinnace.cli.backup.read import describe_stored_backup
-
-    return describe_stored_backup
-
 
 get = get_command("backup", "backups", examples_of_get("backup", "backups", "shop"))
 describe = describe_command(
@@ -20,7 +8,7 @@ describe = describe_command(
     "backups",
     "shop",
     help="Describe backups in full.",
-    describer=_describer,
+    describer="pinnace.cli.backup.read:describe_stored_backup",
     details="Show the resource list and the snapshots.",
 )
 logs = logs_command(

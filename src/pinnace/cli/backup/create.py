@@ -11,7 +11,7 @@ from pinnace.cli.common.options import (
     WaitOptions,
 )
 from pinnace.cli.common.refused import OF_BACKUPS, refused
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, arguments, flag
 from pinnace.cli.declaring.types import NameArgument
 from pinnace.cli.declaring.values import NEW, SCHEDULE
@@ -21,7 +21,11 @@ from pinnace.cli.output.printing import OutputOptions
 class BackupCreateOptions(
     BackupSpecOptions, MetadataOptions, OperationTimeoutOptions, WaitOptions, OutputOptions, kind="Backup"
 ):
-    """`backup create`."""
+    """Create a backup.
+
+    With --location the backup is made here and now. Then, and with --wait --exit-code, the exit code is 0
+    when it is Completed, 3 when it is PartiallyFailed, 4 when it Failed and 2 when the request is wrong.
+    """
 
     names: Sequence[str] = arguments("[NAME]", NEW)
     from_schedule: str = flag(
@@ -49,9 +53,10 @@ class BackupCreateOptions(
         return self.names[0] if self.names else ""
 
 
-@command(
+create = lazy_command(
     "create",
     BackupCreateOptions,
+    "pinnace.cli.backup.creating:create",
     noun="backup",
     short_help="Create a backup.",
     also=refused(OF_BACKUPS),
@@ -76,11 +81,3 @@ class BackupCreateOptions(
         ("Make the backup of a schedule now", "pinnace backup create --from-schedule daily"),
     ),
 )
-def create(ctx: click.Context, options: BackupCreateOptions) -> int:
-    """Create a backup.
-
-    With --location the backup is made here and now. Then, and with --wait --exit-code, the exit code is 0
-    when it is Completed, 3 when it is PartiallyFailed, 4 when it Failed and 2 when the request is wrong.
-    """
-    code: int = work_in("pinnace.cli.backup.creating").create(ctx, options)
-    return code

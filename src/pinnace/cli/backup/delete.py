@@ -1,13 +1,8 @@
 """`backup delete`. (docs/spec: CLI 4.4)"""
 
-from typing import TYPE_CHECKING
-
 from pinnace.cli.common.commands import delete_command
 from pinnace.cli.common.options import DeleteOptions, repository_password
 from pinnace.cli.declaring.fields import switch
-
-if TYPE_CHECKING:
-    from pinnace.cli.common.deletion import VolumeDataDeletion
 
 
 class BackupDeleteOptions(DeleteOptions):
@@ -17,17 +12,11 @@ class BackupDeleteOptions(DeleteOptions):
     restic_password_file: str = repository_password("restic")
 
 
-def _volume_data() -> "VolumeDataDeletion":
-    from pinnace.cli.backup.deletion import delete_volume_data
-
-    return delete_volume_data
-
-
 delete = delete_command(
     "backup",
     "backups",
     options=BackupDeleteOptions,
-    volume_data=_volume_data,
+    volume_data="pinnace.cli.backup.deletion:delete_volume_data",
     short_help="Delete backups and everything that belongs to them.",
     help="Delete backups: with a server by request, with --location at once. A backup is not deleted while"
     " data of its volumes would be left behind. Its restores, their logs and their results go with it.",

@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 
-import click
-
 from pinnace.cli.common.options import FetchOptions
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments, switch, text
 from pinnace.cli.declaring.values import FILE
 
 
 class BackupDownloadOptions(FetchOptions, what="it"):
-    """`backup download`; an empty `output` is NAME-data.tar.gz in the current folder."""
+    """Download the tarball of a backup."""
 
     names: Sequence[str] = arguments("NAME")
     output: str = text(
@@ -24,9 +22,10 @@ class BackupDownloadOptions(FetchOptions, what="it"):
     force: bool = switch(before="timeout", help="Overwrite the file if it exists.")
 
 
-@command(
+download = lazy_command(
     "download",
     BackupDownloadOptions,
+    "pinnace.cli.backup.downloading:download",
     noun="backup",
     short_help="Download the contents of a backup.",
     examples=(
@@ -35,6 +34,3 @@ class BackupDownloadOptions(FetchOptions, what="it"):
         ("From a slow store", "pinnace backup download shop --timeout 10m"),
     ),
 )
-def download(ctx: click.Context, options: BackupDownloadOptions) -> None:
-    """Download the tarball of a backup."""
-    work_in("pinnace.cli.backup.downloading").download(ctx, options)

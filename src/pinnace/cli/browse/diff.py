@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 
-import click
-
 from pinnace.cli.browse.options import ObjectsOptions, SecretsOptions, output_format
 from pinnace.cli.common.options import FilterOptions
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments, switch
 
 
 class DiffOptions(FilterOptions, SecretsOptions, ObjectsOptions, verb="compare"):
-    """`backup diff`."""
+    """Show which objects were added, removed or changed between two backups, and in which fields.
+
+    With --cluster, between a backup and the cluster; only types that the backup has objects of are compared.
+    The exit code is 0 if nothing differs, 1 if something does, and 2 in case of trouble.
+    """
 
     names: Sequence[str] = arguments("A [B]")
     cluster: bool = switch(before="show_secrets", help="Compare with the cluster as it is now.")
@@ -23,9 +25,10 @@ class DiffOptions(FilterOptions, SecretsOptions, ObjectsOptions, verb="compare")
     output_format: str | None = output_format("table", "json", "yaml", "name")
 
 
-@command(
+diff = lazy_command(
     "diff",
     DiffOptions,
+    "pinnace.cli.browse.diffing:diff",
     noun="backup",
     short_help="Compare two backups, or a backup with the cluster.",
     paged=True,
@@ -39,11 +42,3 @@ class DiffOptions(FilterOptions, SecretsOptions, ObjectsOptions, verb="compare")
         ),
     ),
 )
-def diff(ctx: click.Context, options: DiffOptions) -> int:
-    """Show which objects were added, removed or changed between two backups, and in which fields.
-
-    With --cluster, between a backup and the cluster; only types that the backup has objects of are compared.
-    The exit code is 0 if nothing differs, 1 if something does, and 2 in case of trouble.
-    """
-    code: int = work_in("pinnace.cli.browse.diffing").diff(ctx, options)
-    return code

@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 
-import click
-
 from pinnace.cli.browse.options import ObjectsOptions, SecretsOptions, output_format
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments, switch
 from pinnace.cli.declaring.values import STORED
 
 
 class HistoryOptions(SecretsOptions, ObjectsOptions):
-    """`history`."""
+    """Show the backups in which an object appeared, changed or disappeared, oldest first, with the fields."""
 
     names: Sequence[str] = arguments("KIND/NAME", STORED, most=3)
     all_fields: bool = switch(
@@ -20,9 +18,10 @@ class HistoryOptions(SecretsOptions, ObjectsOptions):
     output_format: str | None = output_format("table", "wide", "json", "yaml", "name")
 
 
-@command(
+history = lazy_command(
     "history",
     HistoryOptions,
+    "pinnace.cli.browse.tracing:history",
     short_help="Show in which backups an object changed.",
     paged=True,
     examples=(
@@ -31,6 +30,3 @@ class HistoryOptions(SecretsOptions, ObjectsOptions):
         ("For a program", "pinnace history configmap/settings -n shop -o json"),
     ),
 )
-def history(ctx: click.Context, options: HistoryOptions) -> None:
-    """Show the backups in which an object appeared, changed or disappeared, oldest first, with the fields."""
-    work_in("pinnace.cli.browse.tracing").history(ctx, options)

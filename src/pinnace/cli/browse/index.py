@@ -2,22 +2,24 @@
 
 from collections.abc import Sequence
 
-import click
-
 from pinnace.cli.browse.options import BrowseOptions
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments
 
 
 class IndexOptions(BrowseOptions, what="the tarball"):
-    """`backup index`."""
+    """Write the index of a backup that has none, or a damaged one, so that looking into it is quick.
+
+    Needs --location, as files cannot be written through a server.
+    """
 
     names: Sequence[str] = arguments("NAME")
 
 
-@command(
+index = lazy_command(
     "index",
     IndexOptions,
+    "pinnace.cli.browse.indexing:write",
     noun="backup",
     short_help="Write the index of a backup that has none.",
     examples=(
@@ -26,9 +28,3 @@ class IndexOptions(BrowseOptions, what="the tarball"):
         ("From a slow store", "pinnace --location s3://bucket backup index shop --timeout 30m"),
     ),
 )
-def index(ctx: click.Context, options: IndexOptions) -> None:
-    """Write the index of a backup that has none, or a damaged one, so that looking into it is quick.
-
-    Needs --location, as files cannot be written through a server.
-    """
-    work_in("pinnace.cli.browse.indexing").write(ctx, options)

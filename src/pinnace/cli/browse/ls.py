@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 
-import click
-
 from pinnace.cli.browse.options import ObjectsOptions, output_format
 from pinnace.cli.common.options import FilterOptions
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments, switch
 from pinnace.cli.declaring.values import BACKUP_NAME, CompletionSource, Value
 
 
 class ListOptions(FilterOptions, ObjectsOptions, verb="list"):
-    """`backup ls`."""
+    """List the objects in a backup.
+
+    KIND is a resource (deployments.apps), its plural, its kind or its short name. The backup's index is read,
+    or, where it has none, its tarball.
+    """
 
     names: Sequence[str] = arguments(
         "NAME [KIND[/NAME]]", BACKUP_NAME, Value("KIND", CompletionSource.STORED), most=4
@@ -24,9 +26,10 @@ class ListOptions(FilterOptions, ObjectsOptions, verb="list"):
     output_format: str | None = output_format("table", "wide", "json", "yaml", "name")
 
 
-@command(
+ls = lazy_command(
     "ls",
     ListOptions,
+    "pinnace.cli.browse.listing:list_items",
     noun="backup",
     short_help="List what is in a backup.",
     paged=True,
@@ -36,10 +39,3 @@ class ListOptions(FilterOptions, ObjectsOptions, verb="list"):
         ("How much there is of each kind", "pinnace backup ls shop --summary"),
     ),
 )
-def ls(ctx: click.Context, options: ListOptions) -> None:
-    """List the objects in a backup.
-
-    KIND is a resource (deployments.apps), its plural, its kind or its short name. The backup's index is read,
-    or, where it has none, its tarball.
-    """
-    work_in("pinnace.cli.browse.listing").list_items(ctx, options)

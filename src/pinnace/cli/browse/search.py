@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 
-import click
-
 from pinnace.cli.browse.options import ObjectsOptions, SecretsOptions, output_format
 from pinnace.cli.common.options import FilterOptions
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments, switch
 
 
 class SearchOptions(FilterOptions, SecretsOptions, ObjectsOptions, verb="search"):
-    """`backup search`."""
+    """Search a text in the names and labels of a backup's objects, in upper or lower case.
+
+    The exit code is 1 if it is not found. Hidden values of Secrets are only found with --show-secrets.
+    """
 
     names: Sequence[str] = arguments("[NAME] TEXT")
     all: bool = switch(before="show_secrets", help="Search all backups.")
@@ -21,9 +22,10 @@ class SearchOptions(FilterOptions, SecretsOptions, ObjectsOptions, verb="search"
     output_format: str | None = output_format("table", "json", "yaml", "name")
 
 
-@command(
+search = lazy_command(
     "search",
     SearchOptions,
+    "pinnace.cli.browse.searching:search",
     noun="backup",
     short_help="Search a text in backups.",
     paged=True,
@@ -33,10 +35,3 @@ class SearchOptions(FilterOptions, SecretsOptions, ObjectsOptions, verb="search"
         ("In all values, too", "pinnace backup search shop registry.example.com --content"),
     ),
 )
-def search(ctx: click.Context, options: SearchOptions) -> int:
-    """Search a text in the names and labels of a backup's objects, in upper or lower case.
-
-    The exit code is 1 if it is not found. Hidden values of Secrets are only found with --show-secrets.
-    """
-    code: int = work_in("pinnace.cli.browse.searching").search(ctx, options)
-    return code

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from pinnace.cli.browse.options import BrowseOptions, output_format
 from pinnace.cli.common.options import repository_password
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, arguments, comma_list, flag, switch, text
 from pinnace.cli.declaring.types import WaitFlag
 from pinnace.cli.declaring.values import NAMESPACES, Value
@@ -17,7 +15,14 @@ if TYPE_CHECKING:
 
 
 class BackupVerifyOptions(BrowseOptions):
-    """`backup verify`."""
+    """Check that backups are whole: files, each item of the tarball, checksums, resource list, volume data.
+
+    The data of volumes is looked for: snapshots of restic and kopia in their repositories, those of
+    clouds by asking the cloud, CSI snapshots by the cluster's VolumeSnapshotContents. A server does all
+    this itself, and the command waits for what it finds. Data that cannot be looked at is listed as "not
+    checked". The exit code is 1 if a backup cannot be relied upon, and 0 if nothing bad was found, even if
+    something is "not checked".
+    """
 
     names: Sequence[str] = arguments("[NAME...]")
     all: bool = switch(before="timeout", help="Check all backups.")
@@ -53,9 +58,10 @@ class BackupVerifyOptions(BrowseOptions):
     output_format: str | None = output_format("table", "json", "yaml")
 
 
-@command(
+verify = lazy_command(
     "verify",
     BackupVerifyOptions,
+    "pinnace.cli.browse.verifying:verify_backups",
     noun="backup",
     short_help="Check that backups are whole.",
     examples=(
@@ -67,14 +73,3 @@ class BackupVerifyOptions(BrowseOptions):
         ),
     ),
 )
-def verify(ctx: click.Context, options: BackupVerifyOptions) -> int:
-    """Check that backups are whole: files, each item of the tarball, checksums, resource list, volume data.
-
-    The data of volumes is looked for: snapshots of restic and kopia in their repositories, those of
-    clouds by asking the cloud, CSI snapshots by the cluster's VolumeSnapshotContents. A server does all
-    this itself, and the command waits for what it finds. Data that cannot be looked at is listed as "not
-    checked". The exit code is 1 if a backup cannot be relied upon, and 0 if nothing bad was found, even if
-    something is "not checked".
-    """
-    code: int = work_in("pinnace.cli.browse.verifying").verify_backups(ctx, options)
-    return code

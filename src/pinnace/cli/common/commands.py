@@ -3,8 +3,7 @@
 A noun is a key of `kinds.KINDS`; the code of a command is loaded when it is called.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,11 +14,7 @@ from pinnace.cli.common.options import (
     GetOptions,
     LogsOptions,
 )
-from pinnace.cli.declaring.commands import Command, Examples, Group, command
-
-if TYPE_CHECKING:
-    from pinnace.cli.common.deletion import VolumeDataDeletion
-    from pinnace.cli.common.describing import Describer
+from pinnace.cli.declaring.commands import Command, Examples, Group, lazy_command
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -36,22 +31,17 @@ def group_of(
 
 def get_command(noun: str, things: str, examples: Examples) -> Command:
     """`get` of a noun."""
-
-    @command(
+    return lazy_command(
         "get",
         GetOptions,
+        "pinnace.cli.common.get:get",
+        noun,
         noun=noun,
         words={"things": things},
         short_help=f"List {things}.",
         help=f"List {things}, or show the named ones.",
         examples=examples,
     )
-    def get(ctx: click.Context, options: GetOptions) -> None:
-        from pinnace.cli.common.get import get
-
-        get(ctx, noun, options)
-
-    return get
 
 
 def examples_of_get(noun: str, things: str, name: str) -> Examples:
@@ -69,17 +59,20 @@ def examples_of_get(noun: str, things: str, name: str) -> Examples:
 
 
 def describe_command(
-    noun: str, things: str, name: str, *, help: str, describer: "Callable[[], Describer]", details: str = ""
+    noun: str, things: str, name: str, *, help: str, describer: str, details: str = ""
 ) -> Command:
     """`describe` of a noun; with `details`, the help of that flag, also those of downloads.
 
     Args:
         name: that of an object, for the examples.
+        describer: the `module:function` that describes one object, a `describing.Describer`.
     """
-
-    @command(
+    return lazy_command(
         "describe",
         DescribeRunOptions if details else DescribeOptions,
+        "pinnace.cli.common.reading:describe",
+        noun,
+        describer,
         noun=noun,
         words={"things": f"{noun}s", "details": details},
         short_help=f"Describe {noun}s.",
@@ -91,20 +84,15 @@ def describe_command(
             ("Describe those with a label", f"pinnace {noun} describe -l team=web"),
         ),
     )
-    def describe(ctx: click.Context, options: DescribeOptions) -> None:
-        from pinnace.cli.common.reading import describe
-
-        describe(ctx, noun, options, describer())
-
-    return describe
 
 
 def logs_command(noun: str, examples: Examples) -> Command:
     """`logs` of a noun."""
-
-    @command(
+    return lazy_command(
         "logs",
         LogsOptions,
+        "pinnace.cli.common.reading:logs",
+        noun,
         noun=noun,
         words={"object": noun.upper()},
         short_help=f"Print the log of a {noun}.",
@@ -112,12 +100,6 @@ def logs_command(noun: str, examples: Examples) -> Command:
         paged=True,
         examples=examples,
     )
-    def logs(ctx: click.Context, options: LogsOptions) -> None:
-        from pinnace.cli.common.reading import logs
-
-        logs(ctx, noun, options)
-
-    return logs
 
 
 def delete_command(
@@ -125,19 +107,17 @@ def delete_command(
     things: str,
     *,
     options: type[DeleteOptions] = DeleteOptions,
-    volume_data: "Callable[[], VolumeDataDeletion] | None" = None,
+    volume_data: str = "",
     **settings: Any,
 ) -> Command:
-    """`delete` of a noun; `volume_data` deletes what lies outside of the files.
+    """`delete` of a noun.
 
     Args:
+        volume_data: the `module:function` that deletes what lies outside of the files, a
+            `deletion.VolumeDataDeletion`; empty for kinds without such data.
         settings: as in `command`.
     """
-
-    @command("delete", options, noun=noun, words={"things": things}, **settings)
-    def delete(ctx: click.Context, options: DeleteOptions) -> None:
-        from pinnace.cli.common.deletion import delete
-
-        delete(ctx, noun, options, volume_data)
-
-    return delete
+    work = "pinnace.cli.common.deletion:delete"
+    return lazy_command(
+        "delete", options, work, noun, volume_data, noun=noun, words={"things": things}, **settings
+    )

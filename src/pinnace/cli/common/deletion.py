@@ -12,6 +12,7 @@ from pinnace.api.selection.selectors import Selector
 from pinnace.cli.common.get import settings_for
 from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.connect import caller, run_async
+from pinnace.cli.declaring.commands import loaded
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.kinds import KINDS, PrintedKind
@@ -35,22 +36,17 @@ class _Request:
 
     Attributes:
         selector: the label selector as text; empty for all.
-        volume_data: loads the function that deletes volume data; None for kinds without such data.
+        volume_data: the `VolumeDataDeletion`, as `module:function`; empty for kinds without such data.
     """
 
     settings: Settings
     kind: PrintedKind
     options: DeleteOptions
     selector: str
-    volume_data: Callable[[], VolumeDataDeletion] | None
+    volume_data: str
 
 
-def delete(
-    ctx: click.Context,
-    noun: str,
-    options: DeleteOptions,
-    volume_data: Callable[[], VolumeDataDeletion] | None = None,
-) -> None:
+def delete(ctx: click.Context, noun: str, volume_data: str, options: DeleteOptions) -> None:
     """Delete the chosen objects; errors, such as missing objects, are reported at the end, all at once."""
     kind = KINDS[noun]
     settings = settings_for(ctx, kind, "delete")
@@ -174,8 +170,9 @@ async def _open_deleter(request: _Request, *, names_place: bool = False) -> Asyn
         from pinnace.client.location import LocationBackend
 
         async def delete_volume_data(location: LocationBackend, backup: str) -> None:
-            if request.volume_data is not None:
-                await request.volume_data()(settings, location, backup, options)
+            if request.volume_data:
+                deletion: VolumeDataDeletion = loaded(request.volume_data)
+                await deletion(settings, location, backup, options)
 
         async with LocationBackend.open(settings.location, caller()) as local:
             if names_place:

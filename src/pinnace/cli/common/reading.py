@@ -1,7 +1,7 @@
 """Implements `describe` and `logs` for all kinds. (docs/spec: CLI 4.3, 4.5, 5.2, 5.3, 6)"""
 
 import sys
-from typing import Final
+from typing import Final, cast
 
 import click
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from pinnace.cli.common.get import check_one_way, find, nothing_found, settings_
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
 from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.connect import pasteable, program_name, run_async, settings_of
+from pinnace.cli.declaring.commands import loaded
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import PrintableBytes, complain
 from pinnace.cli.kinds import BACKUP, KINDS, RESTORE, PrintedKind
@@ -46,9 +47,9 @@ def downloads(
     )
 
 
-def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer: Describer) -> None:
+def describe(ctx: click.Context, noun: str, describer: str, options: DescribeOptions) -> None:
     """Print the descriptions of the named objects or of all, as the describer of the noun makes them."""
-    kind = KINDS[noun]
+    kind, describe_one = KINDS[noun], cast("Describer", loaded(describer))
     check_one_way(options.names, options.selector)
     if options.output not in _OUTPUTS:
         raise InvalidInput(
@@ -73,7 +74,7 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer:
             if options.output == "json" and len(found) > 1:
                 complain(f"{len(found)} {kind.plural} are described as text: JSON is for one at a time")
             shown = replace(view, json=one)
-            return [await describer(backend, obj, shown) for obj in found]
+            return [await describe_one(backend, obj, shown) for obj in found]
 
     descriptions = run_async(work())
     # One by one and in pieces: a description can have a million lines.

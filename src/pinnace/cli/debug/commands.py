@@ -2,14 +2,19 @@
 
 import click
 
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import command, lazy_command
 from pinnace.cli.declaring.fields import Options, switch, text
 from pinnace.cli.declaring.values import BACKUP, FILE, CompletionSource, Value
 from pinnace.cli.guard import complain
 
 
 class DebugOptions(Options):
-    """`debug`."""
+    """Write a support bundle about the server to one file.
+
+    It holds the custom resources of the server's namespace, its workloads, their events and logs, and the
+    versions. Secrets are not read, and what looks like one in the rest is taken out; look through the bundle
+    all the same before you hand it on.
+    """
 
     output: str = text(
         value=FILE, help="File to write; default bundle-YYYY-MM-DD-HH-MM-SS.tar.gz in this folder."
@@ -21,9 +26,10 @@ class DebugOptions(Options):
     verbose: bool = switch(help="Say what is being collected.")
 
 
-@command(
+debug = lazy_command(
     "debug",
     DebugOptions,
+    "pinnace.cli.debug.run:debug",
     short_help="Write a support bundle: logs, objects and versions.",
     examples=(
         ("Write a bundle about the server", "pinnace debug"),
@@ -31,14 +37,6 @@ class DebugOptions(Options):
         ("To a file of this name", "pinnace debug --output /tmp/bundle.tar.gz --verbose"),
     ),
 )
-def debug(ctx: click.Context, options: DebugOptions) -> None:
-    """Write a support bundle about the server to one file.
-
-    It holds the custom resources of the server's namespace, its workloads, their events and logs, and the
-    versions. Secrets are not read, and what looks like one in the rest is taken out; look through the bundle
-    all the same before you hand it on.
-    """
-    work_in("pinnace.cli.debug.run").debug(ctx, options)
 
 
 @command(

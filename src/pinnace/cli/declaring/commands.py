@@ -187,12 +187,27 @@ def command(
     return decorate
 
 
-def work_in(module: str) -> Any:
-    """The module that does the work of a command, loaded when the command runs.
+def lazy_command(name: str, options: type[S], work: str, *given: object, **settings: Any) -> Command:
+    """Make a command of the function `work`, a `module:function` that is loaded when the command runs.
 
     It is named by a text, as a group names its commands: the work imports the struct of the declaration.
+
+    Args:
+        given: more arguments of the function, between the context and the options.
+        settings: those of `command`; `help` is the docstring of the struct if it is not given.
     """
-    return importlib.import_module(module)
+
+    def run(ctx: click.Context, chosen: S) -> int | None:
+        code: int | None = loaded(work)(ctx, *given, chosen)
+        return code
+
+    return command(name, options, **{"help": options.__doc__, **settings})(run)
+
+
+def loaded(place: str) -> Any:
+    """What `module:attribute` names, loaded now."""
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 @click.pass_context
@@ -251,8 +266,7 @@ class Group(click.Group):
         cmd_name = self.canonical(cmd_name)
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = self.lazy[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = loaded(self.lazy[cmd_name][0])
         return command
 
     def shown_commands(self, ctx: click.Context) -> list[str]:

@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from pinnace.cli.common.refused import OF_INSTALL, refused
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, comma_list, duration, flag, key_values, switch, text
 from pinnace.cli.declaring.types import Enum, Number
 from pinnace.cli.declaring.values import FEATURES, FILE, FOLDER, PROVIDER, Value, formats
@@ -22,7 +20,11 @@ MEMORY: Final = Value("MEMORY", like="512Mi, 2Gi")
 
 
 class InstallFlags(OutputOptions):
-    """The flags of `install`. Those that `InstallOptions` has under the same name mean the same."""
+    """Install custom resource definitions, namespace, access rights, a backup location and the server.
+
+    Resources that exist already are left as they are. With --apply they are changed to what the flags say and
+    keep all other fields; this is the way to move to another version.
+    """
 
     provider: str = text(
         section=Section.WHERE,
@@ -200,9 +202,10 @@ class InstallFlags(OutputOptions):
     )
 
 
-@command(
+install = lazy_command(
     "install",
     InstallFlags,
+    "pinnace.cli.install.installing:install",
     short_help="Install the server and its resources in a cluster.",
     also=refused(OF_INSTALL),
     examples=(
@@ -221,10 +224,3 @@ class InstallFlags(OutputOptions):
         ("Move to another version", "pinnace install --apply --image registry.example.com/pinnace:v2 --wait"),
     ),
 )
-def install(ctx: click.Context, flags: InstallFlags) -> None:
-    """Install custom resource definitions, namespace, access rights, a backup location and the server.
-
-    Resources that exist already are left as they are. With --apply they are changed to what the flags say and
-    keep all other fields; this is the way to move to another version.
-    """
-    work_in("pinnace.cli.install.installing").install(ctx, flags)

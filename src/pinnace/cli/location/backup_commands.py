@@ -1,18 +1,6 @@
 """`backup-location create|get|describe|set|delete`. (docs/spec: CLI 7.1-7.4)"""
 
-from typing import TYPE_CHECKING
-
 from pinnace.cli.common.commands import delete_command, describe_command, group_of
-
-if TYPE_CHECKING:
-    from pinnace.cli.common.describing import Describer
-
-
-def _describer() -> "Describer":
-    from pinnace.cli.location.describe import describe_stored_location
-
-    return describe_stored_location
-
 
 delete = delete_command(
     "backup-location",
@@ -31,7 +19,7 @@ describe = describe_command(
     "backup locations",
     "main",
     help="Describe backup locations: phase, message, settings.",
-    describer=_describer,
+    describer="pinnace.cli.location.describe:describe_stored_location",
 )
 
 _LOCATION = "pinnace.cli.location"

@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from pinnace.cli.common.options import credential
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, arguments, duration, flag, key_values, switch, text
 from pinnace.cli.declaring.types import Enum
 from pinnace.cli.declaring.values import FILE, NEW, PROVIDER
@@ -17,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class BackupLocationCreateOptions(CreateOptions):
-    """`backup-location create`."""
+    """Create a location for backups. It is not looked at here: the server says whether it can use it.
+    With --validate the command waits for that.
+    """
 
     names: Sequence[str] = arguments("NAME", NEW)
     provider: str = text(
@@ -47,9 +47,10 @@ class BackupLocationCreateOptions(CreateOptions):
     )
 
 
-@command(
+create = lazy_command(
     "create",
     BackupLocationCreateOptions,
+    "pinnace.cli.location.backup:create",
     noun="backup-location",
     short_help="Create a backup location.",
     examples=(
@@ -68,8 +69,3 @@ class BackupLocationCreateOptions(CreateOptions):
         ),
     ),
 )
-def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
-    """Create a location for backups. It is not looked at here: the server says whether it can use it.
-    With --validate the command waits for that.
-    """
-    work_in("pinnace.cli.location.backup").create(ctx, options)

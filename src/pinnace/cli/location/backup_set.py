@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-import click
-
 from pinnace.cli.common.options import credential
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Options, arguments, text, tristate
 from pinnace.cli.declaring.values import FILE
 
 
 class BackupLocationSetOptions(Options):
-    """`backup-location set`: what is empty or None stays as it is."""
+    """Change a backup location: what is not given stays as it is."""
 
     names: Sequence[str] = arguments("NAME")
     cacert: str = text(value=FILE, help="File with the CA bundle to verify the store with.")
@@ -21,9 +19,10 @@ class BackupLocationSetOptions(Options):
     )
 
 
-@command(
+set_ = lazy_command(
     "set",
     BackupLocationSetOptions,
+    "pinnace.cli.location.backup:change",
     noun="backup-location",
     short_help="Change a backup location.",
     examples=(
@@ -32,6 +31,3 @@ class BackupLocationSetOptions(Options):
         ("Trust another certificate authority", "pinnace backup-location set main --cacert ./ca.pem"),
     ),
 )
-def set_(ctx: click.Context, options: BackupLocationSetOptions) -> None:
-    """Change a backup location: what is not given stays as it is."""
-    work_in("pinnace.cli.location.backup").change(ctx, options)

@@ -1,18 +1,6 @@
 """`snapshot-location create|get|describe|set`. (docs/spec: CLI 7.5, BEY 7.4)"""
 
-from typing import TYPE_CHECKING
-
 from pinnace.cli.common.commands import describe_command, examples_of_get, get_command, group_of
-
-if TYPE_CHECKING:
-    from pinnace.cli.common.describing import Describer
-
-
-def _describer() -> "Describer":
-    from pinnace.cli.location.describe import describe_stored_location
-
-    return describe_stored_location
-
 
 get = get_command(
     "snapshot-location",
@@ -25,7 +13,7 @@ describe = describe_command(
     "snapshot locations",
     "main",
     help="Describe snapshot locations.",
-    describer=_describer,
+    describer="pinnace.cli.location.describe:describe_stored_location",
 )
 
 _LOCATION = "pinnace.cli.location"

@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-import click
-
 from pinnace.cli.common.options import credential
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, arguments, key_values, text
 from pinnace.cli.declaring.values import NEW, PROVIDER
 from pinnace.cli.output.printing import CreateOptions
 
 
 class SnapshotLocationCreateOptions(CreateOptions):
-    """`snapshot-location create`."""
+    """Create a location for snapshots of volumes."""
 
     names: Sequence[str] = arguments("NAME", NEW)
     provider: str = text(
@@ -27,9 +25,10 @@ class SnapshotLocationCreateOptions(CreateOptions):
     labels: Mapping[str, str] = key_values(help="Labels for the VolumeSnapshotLocation object: k=v,...")
 
 
-@command(
+create = lazy_command(
     "create",
     SnapshotLocationCreateOptions,
+    "pinnace.cli.location.snapshot:create",
     noun="snapshot-location",
     short_help="Create a snapshot location.",
     examples=(
@@ -47,6 +46,3 @@ class SnapshotLocationCreateOptions(CreateOptions):
         ),
     ),
 )
-def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
-    """Create a location for snapshots of volumes."""
-    work_in("pinnace.cli.location.snapshot").create(ctx, options)

@@ -2,23 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 
-import click
-
 from pinnace.cli.common.options import credential
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Options, arguments
 
 
 class SnapshotLocationSetOptions(Options):
-    """`snapshot-location set`."""
+    """Change the credentials of a snapshot location."""
 
     names: Sequence[str] = arguments("NAME")
     credential: Mapping[str, str] = credential()
 
 
-@command(
+set_ = lazy_command(
     "set",
     SnapshotLocationSetOptions,
+    "pinnace.cli.location.snapshot:change",
     noun="snapshot-location",
     short_help="Change a snapshot location.",
     examples=(
@@ -30,6 +29,3 @@ class SnapshotLocationSetOptions(Options):
         ),
     ),
 )
-def set_(ctx: click.Context, options: SnapshotLocationSetOptions) -> None:
-    """Change the credentials of a snapshot location."""
-    work_in("pinnace.cli.location.snapshot").change(ctx, options)

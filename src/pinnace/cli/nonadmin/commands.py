@@ -6,11 +6,9 @@ kubeconfig's context, else `default`.
 
 from collections.abc import Sequence
 
-import click
-
 from pinnace.cli.common.commands import group_of
 from pinnace.cli.common.options import GetOptions, LogsOptions
-from pinnace.cli.declaring.commands import Command, Examples, command, work_in
+from pinnace.cli.declaring.commands import Command, Examples, lazy_command
 from pinnace.cli.declaring.fields import Options, arguments, switch
 from pinnace.cli.nonadmin.create_backup import create_backup
 from pinnace.cli.nonadmin.create_location import create_location
@@ -18,9 +16,11 @@ from pinnace.cli.nonadmin.create_restore import create_restore
 
 
 def _get(noun: str, things: str, name: str) -> Command:
-    @command(
+    return lazy_command(
         "get",
         GetOptions,
+        "pinnace.cli.nonadmin.reading:get",
+        noun,
         noun=f"nonadmin {noun}",
         words={"selects": "Only", "things": f"{noun}s"},
         short_help=f"List {noun}s.",
@@ -31,12 +31,6 @@ def _get(noun: str, things: str, name: str) -> Command:
             ("Show one as it is stored", f"pinnace nonadmin {noun} get {name} -o yaml"),
         ),
     )
-    def get(ctx: click.Context, options: GetOptions) -> None:
-        from pinnace.cli.nonadmin import reading
-
-        reading.get(ctx, noun, options)
-
-    return get
 
 
 class TenantDescribeOptions(Options):
@@ -46,9 +40,11 @@ class TenantDescribeOptions(Options):
 
 
 def _describe(noun: str, name: str) -> Command:
-    @command(
+    return lazy_command(
         "describe",
         TenantDescribeOptions,
+        "pinnace.cli.nonadmin.reading:describe",
+        noun,
         noun=f"nonadmin {noun}",
         short_help=f"Describe {noun}s.",
         help=f"Describe {noun}s in full.",
@@ -61,30 +57,20 @@ def _describe(noun: str, name: str) -> Command:
             ("Describe all of another namespace", f"pinnace nonadmin {noun} describe -n shop"),
         ),
     )
-    def describe(ctx: click.Context, options: TenantDescribeOptions) -> None:
-        from pinnace.cli.nonadmin import reading
-
-        reading.describe(ctx, noun, options.names)
-
-    return describe
 
 
 def _logs(noun: str, examples: Examples) -> Command:
-    @command(
+    return lazy_command(
         "logs",
         LogsOptions,
+        "pinnace.cli.nonadmin.reading:logs",
+        noun,
         noun=f"nonadmin {noun}",
         words={"object": "NAME"},
         short_help=f"Print the log of a {noun}.",
         help=f"Print the log of a finished {noun} that is in your own storage location.",
         examples=examples,
     )
-    def logs(ctx: click.Context, options: LogsOptions) -> None:
-        from pinnace.cli.nonadmin import reading
-
-        reading.logs(ctx, noun, options)
-
-    return logs
 
 
 class TenantDeleteOptions(Options):
@@ -102,18 +88,16 @@ class TenantBackupDeleteOptions(TenantDeleteOptions):
 
 
 def _delete(noun: str, help: str, examples: Examples) -> Command:
-    @command(
+    return lazy_command(
         "delete",
         TenantBackupDeleteOptions if noun == "backup" else TenantDeleteOptions,
+        "pinnace.cli.nonadmin.deleting:delete",
+        noun,
         noun=f"nonadmin {noun}",
         short_help=f"Delete {noun}s.",
         help=help,
         examples=examples,
     )
-    def delete(ctx: click.Context, options: TenantDeleteOptions) -> None:
-        work_in("pinnace.cli.nonadmin.deleting").delete(ctx, noun, options)
-
-    return delete
 
 
 backup = group_of(

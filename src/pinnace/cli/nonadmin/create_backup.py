@@ -2,13 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-import click
-
 from pinnace.cli.common.options import (
     BackupContentOptions,
     OperationTimeoutOptions,
 )
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, duration, text, tristate
 from pinnace.cli.declaring.values import TTL, CompletionSource, Value
 
@@ -18,7 +16,7 @@ from pinnace.cli.nonadmin.options import RequestOptions, TenantFilterOptions
 
 
 class TenantBackupOptions(TenantFilterOptions, BackupContentOptions, OperationTimeoutOptions, RequestOptions):
-    """`nonadmin backup create`; `ttl` None leaves it to the administrator's default."""
+    """Ask for a backup of the namespace."""
 
     ordered_resources: str = text(
         section=Section.WHAT,
@@ -49,9 +47,10 @@ class TenantBackupOptions(TenantFilterOptions, BackupContentOptions, OperationTi
     )
 
 
-@command(
+create_backup = lazy_command(
     "create",
     TenantBackupOptions,
+    "pinnace.cli.nonadmin.creating:backup",
     noun="nonadmin backup",
     short_help="Back up your own namespace.",
     examples=(
@@ -66,6 +65,3 @@ class TenantBackupOptions(TenantFilterOptions, BackupContentOptions, OperationTi
         ),
     ),
 )
-def create_backup(ctx: click.Context, options: TenantBackupOptions) -> None:
-    """Ask for a backup of the namespace."""
-    work_in("pinnace.cli.nonadmin.creating").backup(ctx, options)

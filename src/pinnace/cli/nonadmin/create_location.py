@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import click
-
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, duration, key_values, text
 from pinnace.cli.declaring.values import PROVIDER, SECRET_KEY
 
@@ -15,7 +13,7 @@ from pinnace.cli.nonadmin.options import RequestOptions
 
 
 class TenantLocationOptions(RequestOptions):
-    """`nonadmin storage-location create`."""
+    """Ask for a storage location; an administrator may have to approve it."""
 
     provider: str = text(default="aws", section=Section.WHERE, value=PROVIDER, help="Provider of the bucket.")
     bucket: str = text(section=Section.WHERE, help="The bucket. Required.")
@@ -33,9 +31,10 @@ class TenantLocationOptions(RequestOptions):
     )
 
 
-@command(
+create_location = lazy_command(
     "create",
     TenantLocationOptions,
+    "pinnace.cli.nonadmin.creating:location",
     noun="nonadmin storage-location",
     short_help="Ask for a location in your own bucket.",
     examples=(
@@ -55,6 +54,3 @@ class TenantLocationOptions(RequestOptions):
         ),
     ),
 )
-def create_location(ctx: click.Context, options: TenantLocationOptions) -> None:
-    """Ask for a storage location; an administrator may have to approve it."""
-    work_in("pinnace.cli.nonadmin.creating").location(ctx, options)

@@ -1,12 +1,10 @@
 """`nonadmin restore create`. (docs/spec: NAC)"""
 
-import click
-
 from pinnace.cli.common.options import (
     OperationTimeoutOptions,
     RestoreContentOptions,
 )
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, flag, text, tristate
 from pinnace.cli.declaring.types import Enum
 from pinnace.cli.declaring.values import CompletionSource, Value
@@ -16,7 +14,7 @@ from pinnace.cli.nonadmin.options import RequestOptions, TenantFilterOptions
 class TenantRestoreOptions(
     TenantFilterOptions, RestoreContentOptions, OperationTimeoutOptions, RequestOptions
 ):
-    """`nonadmin restore create`."""
+    """Ask for a restore of the namespace."""
 
     from_backup: str = text(
         section=Section.WHAT,
@@ -34,9 +32,10 @@ class TenantRestoreOptions(
     )
 
 
-@command(
+create_restore = lazy_command(
     "create",
     TenantRestoreOptions,
+    "pinnace.cli.nonadmin.creating:restore",
     noun="nonadmin restore",
     short_help="Restore your own namespace.",
     examples=(
@@ -48,6 +47,3 @@ class TenantRestoreOptions(
         ("See what would be asked for", "pinnace nonadmin restore create again --from-backup shop -o yaml"),
     ),
 )
-def create_restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
-    """Ask for a restore of the namespace."""
-    work_in("pinnace.cli.nonadmin.creating").restore(ctx, options)

@@ -15,6 +15,7 @@ from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.connect import caller, command_line, pasteable, run_async, settings_of
 from pinnace.cli.errors import PlainError
 from pinnace.cli.guard import PrintableBytes, complain, printable
+from pinnace.cli.nonadmin.commands import TenantDescribeOptions
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.output import cells
 from pinnace.cli.output.layout import Sheet
@@ -95,13 +96,13 @@ async def _watch(
         await follow(home.client, followed, kind.table, output)
 
 
-def describe(ctx: click.Context, noun: str, names: Sequence[str]) -> None:
+def describe(ctx: click.Context, noun: str, options: TenantDescribeOptions) -> None:
     """Print the descriptions of the named requests or of all."""
     kind = KINDS[noun]
 
     async def work() -> list[JSONObject]:
         async with open_home(ctx) as home:
-            found = await _found(home, kind, names)
+            found = await _found(home, kind, options.names)
             if not found:
                 _say_none(noun, home.namespace)
             return found

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import command, loaded
 from pinnace.cli.declaring.fields import Section, duration, flag, key_values, string_slice, switch, text
 from pinnace.cli.declaring.types import Enum, Number
 from pinnace.cli.declaring.values import ADDRESS, FOLDER, LOCATION, RESOURCES, TTL, Value
@@ -159,4 +159,4 @@ def server(ctx: click.Context, flags: ServerFlags) -> None:
     """Run the server: the controllers of one namespace, until a signal."""
     controllers, unknown = later_flags.known_controllers(flags.disable_controllers)
     flags = replace(flags, disable_controllers=controllers)
-    work_in("pinnace.cli.process.server_run").serve(ctx, flags, [*later_flags.caveats(ctx), *unknown])
+    loaded("pinnace.cli.process.server_run:serve")(ctx, flags, [*later_flags.caveats(ctx), *unknown])

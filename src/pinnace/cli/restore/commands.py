@@ -1,7 +1,5 @@
 """`restore`, with those of its commands that all nouns have. (docs/spec: CLI 5)"""
 
-from typing import TYPE_CHECKING
-
 from pinnace.cli.common.commands import (
     delete_command,
     describe_command,
@@ -11,23 +9,13 @@ from pinnace.cli.common.commands import (
     logs_command,
 )
 
-if TYPE_CHECKING:
-    from pinnace.cli.common.describing import Describer
-
-
-def _describer() -> "Describer":
-    from pinnace.cli.restore.read import describe_stored_restore
-
-    return describe_stored_restore
-
-
 get = get_command("restore", "restores", examples_of_get("restore", "restores", "shop-again"))
 describe = describe_command(
     "restore",
     "restores",
     "shop-again",
     help="Describe restores in full, warnings and errors included.",
-    describer=_describer,
+    describer="pinnace.cli.restore.read:describe_stored_restore",
     details="Show each volume.",
 )
 logs = logs_command(

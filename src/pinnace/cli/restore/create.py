@@ -11,7 +11,7 @@ from pinnace.cli.common.options import (
     RestoreContentOptions,
     WaitOptions,
 )
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import (
     Options,
     Section,
@@ -60,7 +60,11 @@ class RestoreCreateOptions(
     kind="Restore",
     namespaces="Namespaces (as in the backup)",
 ):
-    """`restore create`."""
+    """Create a restore.
+
+    With --location the restore is made here and now. Then, and with --wait --exit-code, the exit code is 0
+    when it is Completed, 3 when it is PartiallyFailed, 4 when it Failed and 2 when the request is wrong.
+    """
 
     names: Sequence[str] = arguments("[RESTORE_NAME]", NEW)
     from_backup: str = flag(
@@ -121,9 +125,10 @@ class RestoreCreateOptions(
     )
 
 
-@command(
+create = lazy_command(
     "create",
     RestoreCreateOptions,
+    "pinnace.cli.restore.creating:create",
     noun="restore",
     short_help="Create a restore.",
     examples=(
@@ -143,11 +148,3 @@ class RestoreCreateOptions(
         ),
     ),
 )
-def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
-    """Create a restore.
-
-    With --location the restore is made here and now. Then, and with --wait --exit-code, the exit code is 0
-    when it is Completed, 3 when it is PartiallyFailed, 4 when it Failed and 2 when the request is wrong.
-    """
-    code: int = work_in("pinnace.cli.restore.creating").create(ctx, options)
-    return code

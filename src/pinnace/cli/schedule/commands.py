@@ -1,7 +1,5 @@
 """`schedule`, with those of its commands that all nouns have. (docs/spec: CLI 6)"""
 
-from typing import TYPE_CHECKING
-
 from pinnace.cli.common.commands import (
     delete_command,
     describe_command,
@@ -10,23 +8,13 @@ from pinnace.cli.common.commands import (
     group_of,
 )
 
-if TYPE_CHECKING:
-    from pinnace.cli.common.describing import Describer
-
-
-def _describer() -> "Describer":
-    from pinnace.cli.schedule.describe import describe_stored_schedule
-
-    return describe_stored_schedule
-
-
 get = get_command("schedule", "schedules", examples_of_get("schedule", "schedules", "daily"))
 describe = describe_command(
     "schedule",
     "schedules",
     "daily",
     help="Describe schedules in full, with the template of their backups.",
-    describer=_describer,
+    describer="pinnace.cli.schedule.describe:describe_stored_schedule",
 )
 delete = delete_command(
     "schedule",

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import click
-
 from pinnace.cli.common.options import BackupSpecOptions, MetadataOptions, OperationTimeoutOptions
 from pinnace.cli.common.refused import OF_BACKUPS, refused
-from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments, switch, text, tristate
 from pinnace.cli.declaring.values import NEW, Value
 from pinnace.cli.output.printing import CreateOptions
@@ -21,7 +19,19 @@ CRON = Value(
 class ScheduleCreateOptions(
     BackupSpecOptions, OperationTimeoutOptions, MetadataOptions, CreateOptions, kind="Schedule"
 ):
-    """`schedule create`: when, and what each backup of the schedule contains."""
+    """Create a schedule, by which a server makes backups.
+
+    The schedule is a cron expression of five fields, in UTC, or '@every' and a duration.
+
+    \b
+    .------------- minute (0-59)
+    | .----------- hour (0-23)
+    | | .--------- day of the month (1-31)
+    | | | .------- month (1-12)
+    | | | | .----- day of the week (0-6, Sunday is 0)
+    | | | | |
+    0 7 * * *
+    """
 
     names: Sequence[str] = arguments("NAME", NEW)
     schedule: str = text(
@@ -51,9 +61,10 @@ class ScheduleCreateOptions(
     )
 
 
-@command(
+create = lazy_command(
     "create",
     ScheduleCreateOptions,
+    "pinnace.cli.schedule.creating:create",
     noun="schedule",
     short_help="Create a schedule.",
     also=refused(OF_BACKUPS),
@@ -72,18 +83,3 @@ class ScheduleCreateOptions(
         ),
     ),
 )
-def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
-    """Create a schedule, by which a server makes backups.
-
-    The schedule is a cron expression of five fields, in UTC, or '@every' and a duration.
-
-    \b
-    .------------- minute (0-59)
-    | .----------- hour (0-23)
-    | | .--------- day of the month (1-31)
-    | | | .------- month (1-12)
-    | | | | .----- day of the week (0-6, Sunday is 0)
-    | | | | |
-    0 7 * * *
-    """
-    work_in("pinnace.cli.schedule.creating").create(ctx, options)

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from pinnace.cli.declaring.commands import Command, Examples, command, work_in
+from pinnace.cli.declaring.commands import Command, Examples, lazy_command
 from pinnace.cli.declaring.fields import Options, Section, arguments, flag, switch, tristate
 from pinnace.cli.declaring.types import SelectorFlag
 
@@ -35,19 +33,17 @@ class PauseOptions(Options):
 
 
 def _pause_command(verb: str, effect: str, examples: Examples) -> Command:
-    @command(
+    return lazy_command(
         verb,
         PauseOptions,
+        "pinnace.cli.schedule.pausing:change",
+        verb,
         noun="schedule",
         words={"verb": verb},
         short_help=f"{verb.capitalize()} schedules.",
         help=f"{verb.capitalize()} schedules: {effect}",
         examples=examples,
     )
-    def change(ctx: click.Context, options: PauseOptions) -> None:
-        work_in("pinnace.cli.schedule.pausing").change(ctx, options, paused=verb == "pause")
-
-    return change
 
 
 pause = _pause_command(

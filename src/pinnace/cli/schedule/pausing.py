@@ -16,21 +16,17 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import velero
 
 
-def change(ctx: click.Context, options: PauseOptions, *, paused: bool) -> None:
-    """Pause or unpause the chosen schedules of the namespace. Raises InvalidInput and CommandError."""
-    settings = server_settings(ctx, f"schedule {_verb(paused)}")
+def change(ctx: click.Context, verb: str, options: PauseOptions) -> None:
+    """Pause or unpause the chosen schedules, as the verb says. Raises InvalidInput, CommandError."""
+    settings = server_settings(ctx, f"schedule {verb}")
     exactly_one(len(options.names), options.all, options.selector, SCHEDULE.noun)
     chosen = Selector.from_label_selector(options.selector)
     if options.selector is not None and chosen.empty:
         raise InvalidInput("--selector must not be empty; use --all for all schedules")
-    run_async(_change(settings, options, str(chosen), paused=paused))
+    run_async(_change(settings, options, str(chosen), verb))
 
 
-def _verb(paused: bool) -> str:
-    return "pause" if paused else "unpause"
-
-
-async def _change(settings: Settings, options: PauseOptions, selector: str, *, paused: bool) -> None:
+async def _change(settings: Settings, options: PauseOptions, selector: str, verb: str) -> None:
     async with open_backend(settings) as backend:
         names = list(dict.fromkeys(options.names))
         schedules = await find(backend, SCHEDULE, names, selector)
@@ -38,13 +34,11 @@ async def _change(settings: Settings, options: PauseOptions, selector: str, *, p
         click.echo("No schedules found")
     async with open_cluster(settings) as client:
         for schedule in schedules:
-            await _change_one(client, schedule, options, paused=paused)
+            await _change_one(client, schedule, options, verb)
 
 
-async def _change_one(
-    client: KubeClient, schedule: JSONObject, options: PauseOptions, *, paused: bool
-) -> None:
-    verb = _verb(paused)
+async def _change_one(client: KubeClient, schedule: JSONObject, options: PauseOptions, verb: str) -> None:
+    paused = verb == "pause"
     metadata, spec = schedule["metadata"], schedule.get("spec") or {}
     name = metadata["name"]
     if (spec.get("paused") is True) == paused:
