@@ -34,6 +34,7 @@ COMPONENT: Final = "component"
 COMPONENT_VALUE: Final = "velero"
 
 # --- Annotations (docs/spec: API 11.2) ------------------------------------------------------------------
+GLOBAL_VOLUME_POLICIES: Final = "velero.io/global-backup-volume-policy-configmap"
 SOURCE_CLUSTER_GIT_VERSION: Final = "velero.io/source-cluster-k8s-gitversion"
 SOURCE_CLUSTER_MAJOR_VERSION: Final = "velero.io/source-cluster-k8s-major-version"
 SOURCE_CLUSTER_MINOR_VERSION: Final = "velero.io/source-cluster-k8s-minor-version"

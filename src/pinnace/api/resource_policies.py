@@ -12,12 +12,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from pinnace.api.objects import JSONObject, mapping, objects, text
+from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.selection.names import EVERYTHING
 from pinnace.api.selection.resource_filters import ScopedLists
 from pinnace.api.strict_yaml import read_yaml
 from pinnace.api.values.quantities import parse_quantity
-from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
+from pinnace.api.velero.data_movement import BLOCK_MOVER, BUILT_IN_MOVERS
 
 VERSION: Final = "v1"
 KIND: Final = "configmap"
@@ -73,6 +73,8 @@ class _Conditions(_Strict):
     volume_types: list[str] | None = None
     pvc_labels: dict[str, str] | None = None
     pvc_phase: list[str] | None = None
+    pvc_volume_mode: Any = None
+    pvc_access_modes: Any = None
 
 
 class _Action(_Strict):
@@ -101,7 +103,7 @@ class _Document(_Strict):
 class VolumeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The properties of a volume that conditions test.
 
-    Of a claim without a volume only its labels and its phase are known.
+    Of a claim without a volume only the properties of the claim itself are known.
 
     Attributes:
         source: the type of the volume, such as `csi`; empty if unknown.
@@ -114,6 +116,8 @@ class VolumeFacts(msgspec.Struct, frozen=True, kw_only=True):
     body: JSONObject = msgspec.field(default_factory=dict)
     claim_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     claim_phase: str = ""
+    claim_mode: str = ""
+    claim_access_modes: frozenset[str] = frozenset()
 
 
 def facts_of(
@@ -135,13 +139,22 @@ def facts_of(
         body=mapping(spec, source) if source else {},
         claim_labels=mapping(claim, "metadata", "labels"),
         claim_phase=text(claim, "status", "phase"),
+        claim_mode=text(claim, "spec", "volumeMode"),
+        claim_access_modes=frozenset(map(str, listed(claim, "spec", "accessModes"))),
     )
 
 
 class VolumeRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions, all of which must hold, and the action for the volumes that they select."""
+    """Conditions, all of which must hold, and the action for the volumes that they select.
+
+    Attributes:
+        source: the ConfigMap that has the rule.
+        snapshot_class: the VolumeSnapshotClass of the action `snapshot`; empty for the usual choice.
+    """
 
     action: VolumeAction
+    source: str = ""
+    snapshot_class: str = ""
     conditions: _Conditions
     least: Decimal = Decimal(0)
     most: Decimal = Decimal(0)
@@ -162,7 +175,16 @@ class VolumeRule(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if asked.pvc_phase and facts.claim_phase not in asked.pvc_phase:
             return False
+        if asked.pvc_volume_mode and facts.claim_mode != asked.pvc_volume_mode:
+            return False
+        if asked.pvc_access_modes and facts.claim_access_modes != {*asked.pvc_access_modes}:
+            return False
         return _has(asked.pvc_labels or {}, facts.claim_labels)
+
+    @property
+    def reason(self) -> str:
+        """Why a volume that it selects is not saved in another way."""
+        return f"the resource policies {self.source} have the action {self.action} for the volume"
 
 
 def _is_nfs(asked: _NFS, facts: VolumeFacts) -> bool:
@@ -190,18 +212,16 @@ class ResourcePolicies(msgspec.Struct, frozen=True, kw_only=True):
     """The policies of a ConfigMap.
 
     Attributes:
-        name: of the ConfigMap.
         rules: in order: the first that matches decides.
         lists: the include/exclude policy.
     """
 
-    name: str = ""
     rules: Sequence[VolumeRule] = ()
     lists: ScopedLists = msgspec.field(default_factory=ScopedLists)
 
-    def action_for(self, facts: VolumeFacts) -> VolumeAction | None:
-        """The action of the first rule that matches; None if none does."""
-        return next((rule.action for rule in self.rules if rule.matches(facts)), None)
+    def rule_for(self, facts: VolumeFacts) -> VolumeRule | None:
+        """The first rule that matches; None if none does."""
+        return next((rule for rule in self.rules if rule.matches(facts)), None)
 
 
 def read_policies(document: str, name: str = "") -> ResourcePolicies:
@@ -220,12 +240,11 @@ def read_policies(document: str, name: str = "") -> ResourcePolicies:
         raise PolicyError(str(error)) from error
     if found.version != VERSION:
         raise PolicyError(f"unsupported version {found.version!r}: it must be {VERSION}")
-    rules = [_rule(number, rule) for number, rule in enumerate(found.volume_policies or (), start=1)]
-    return ResourcePolicies(name=name, rules=rules, lists=_lists(found.include_exclude_policy))
+    rules = [_rule(number, rule, name) for number, rule in enumerate(found.volume_policies or (), start=1)]
+    return ResourcePolicies(rules=rules, lists=_lists(found.include_exclude_policy))
 
 
 _LATER_FILTERS: Final = ("clusterScopedFilterPolicy", "namespacedFilterPolicies")
-_LATER_CONDITIONS: Final = ("pvcVolumeMode", "pvcAccessModes")
 
 
 def _refuse_later_keys(content: Any) -> None:
@@ -238,30 +257,77 @@ def _refuse_later_keys(content: Any) -> None:
                 f"{key} is not supported (filters by namespace and kind, Velero 1.19): take it out, and"
                 " select with the lists of namespaces and resources and with labels"
             )
-    for number, rule in enumerate(objects(content, "volumePolicies"), start=1):
-        conditions, parameters = mapping(rule, "conditions"), mapping(rule, "action", "parameters")
-        mover = text(parameters, "dataMover")
-        later = [f"the condition {key}" for key in _LATER_CONDITIONS if conditions.get(key)]
-        if text(rule, "action", "type") == VolumeAction.SNAPSHOT:
-            if mover not in BUILT_IN_MOVERS:
-                later.append(f"the dataMover {mover}")
-            if parameters.get("snapshotClass"):
-                later.append("the parameter snapshotClass")
-        if later:
-            raise PolicyError(
-                f"volume policy {number}: {later[0]} is not supported (Velero 1.19): take it out of the"
-                " rule, or the rule out of the policies"
-            )
 
 
-def _rule(number: int, rule: _Rule) -> VolumeRule:
+def _rule(number: int, rule: _Rule, source: str) -> VolumeRule:
+    place = f"volume policy {number}"
+    snapshot_class = _snapshot_class(place, rule.action)
     conditions = rule.conditions
     if conditions.csi is not None and conditions.csi.volume_attributes and not conditions.csi.driver:
-        raise PolicyError(f"volume policy {number}: csi volumeAttributes need a csi driver")
+        raise PolicyError(f"{place}: csi volumeAttributes need a csi driver")
+    mode, modes = conditions.pvc_volume_mode, conditions.pvc_access_modes
+    if mode is not None and not isinstance(mode, str):
+        raise PolicyError(f"{place}: pvcVolumeMode must be a string, got {_type(mode)}")
+    if modes is not None and not isinstance(modes, list):
+        raise PolicyError(f"{place}: pvcAccessModes must be a list of strings, got {_type(modes)}")
+    for odd in (each for each in modes or () if not isinstance(each, str)):
+        raise PolicyError(f"{place}: pvcAccessModes must be a list of strings, got element {_type(odd)}")
     least = most = Decimal(0)
     if conditions.capacity:
         least, most = _capacity(number, conditions.capacity)
-    return VolumeRule(action=rule.action.type, conditions=conditions, least=least, most=most)
+    return VolumeRule(
+        action=rule.action.type,
+        source=source,
+        snapshot_class=snapshot_class,
+        conditions=conditions,
+        least=least,
+        most=most,
+    )
+
+
+_DATA_MOVER: Final = "dataMover"
+_SNAPSHOT_CLASS: Final = "snapshotClass"
+
+
+def _snapshot_class(place: str, action: _Action) -> str:
+    """The parameter snapshotClass; dataMover is checked, too. Raises PolicyError. (after-1.18, 3.3)
+
+    The built-in mover of files is the only one, so that naming it changes nothing. A plugin reads the
+    parameters of a custom action.
+    """
+    parameters = action.parameters
+    if not isinstance(parameters, Mapping) or action.type is VolumeAction.CUSTOM:
+        return ""
+    for key in (_DATA_MOVER, _SNAPSHOT_CLASS):
+        value = parameters.get(key)
+        if value is None:
+            continue
+        if action.type is not VolumeAction.SNAPSHOT:
+            raise PolicyError(
+                f'{place}: parameter "{key}" is only supported for the "snapshot" action, but the action type'
+                f' is "{action.type}"'
+            )
+        if not isinstance(value, str):
+            raise PolicyError(f'{place}: parameter "{key}" must be a string, got {_type(value)}')
+    mover = text(parameters, _DATA_MOVER)
+    if mover == BLOCK_MOVER:
+        raise PolicyError(
+            f"{place}: the dataMover {mover} is not supported (Velero 1.19): its snapshots are restored, and"
+            " none is made; take it out of the rule, and volumes are moved by their files"
+        )
+    if mover not in BUILT_IN_MOVERS:
+        raise PolicyError(
+            f'{place}: invalid "{_DATA_MOVER}" value "{mover}", valid values are "velero", "velero-fs",'
+            f' "{BLOCK_MOVER}"'
+        )
+    if parameters.get(_SNAPSHOT_CLASS) == "":
+        raise PolicyError(f'{place}: parameter "{_SNAPSHOT_CLASS}" must not be empty')
+    return text(parameters, _SNAPSHOT_CLASS)
+
+
+def _type(value: object) -> str:
+    """The type of a part of the document, as its author calls it."""
+    return "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else "nothing"
 
 
 def _capacity(number: int, written: str) -> tuple[Decimal, Decimal]:

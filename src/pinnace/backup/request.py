@@ -11,6 +11,7 @@ import msgspec
 
 from pinnace.api import GROUP
 from pinnace.api.labels import (
+    GLOBAL_VOLUME_POLICIES,
     SOURCE_CLUSTER_ADDRESS,
     SOURCE_CLUSTER_GIT_VERSION,
     SOURCE_CLUSTER_MAJOR_VERSION,
@@ -52,6 +53,8 @@ class ServerDefaults(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_move_data: bool = False
     """Not applied to Backups of tenants, whose settings the administrator makes."""
     item_operation_timeout: Duration = ITEM_OPERATION_TIMEOUT
+    volume_policies: str = ""
+    """The ConfigMap with rules for the volumes of every backup; empty if there is none."""
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -145,6 +148,12 @@ def note_source(prepared: Backup, cluster: ClusterIdentity) -> None:
     prepared.metadata.annotations = {**kept, **{key: value for key, value in known.items() if value}}
 
 
+def note_global_policies(prepared: Backup, config_map: str) -> None:
+    """Note in a prepared Backup the server's rules for volumes that it obeys; empty for none. (AFT 3.1)"""
+    notes = {k: v for k, v in prepared.metadata.annotations.items() if k != GLOBAL_VOLUME_POLICIES}
+    prepared.metadata.annotations = notes | ({GLOBAL_VOLUME_POLICIES: config_map} if config_map else {})
+
+
 def ttl_errors(spec: BackupSpec, path: str) -> list[str]:
     """The problems with how long the backup is kept; `path` names the spec."""
     if spec.ttl >= Duration():
@@ -225,7 +234,7 @@ def _choose_snapshot_locations(
 ) -> list[str]:
     """Write the chosen names into the spec, or return the problems with them. (docs/spec: BKP 2.4)"""
     spec = backup.spec
-    if spec.snapshot_volumes is False and spec.resource_policy is None:
+    if spec.snapshot_volumes is False and spec.resource_policy is None and not defaults.volume_policies:
         spec.volume_snapshot_locations = []
         return []
     if isinstance(locations, Unreadable):

@@ -24,7 +24,13 @@ from pinnace.api.values.times import known_time, parse_time
 from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.backup.request import ServerDefaults, Unreadable, note_source, prepare_backup
+from pinnace.backup.request import (
+    ServerDefaults,
+    Unreadable,
+    note_global_policies,
+    note_source,
+    prepare_backup,
+)
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.lanes import EXTRA_RUNS, limit_text
@@ -142,8 +148,11 @@ class BackupWork:
             prepared.status.start_timestamp = None
         policies, problems = None, []
         try:
-            policies = await policies_of(scope.client, scope.namespace, prepared.spec)
+            of_server = self._defaults.volume_policies
+            policies = await policies_of(scope.client, scope.namespace, prepared.spec, of_server=of_server)
+            note_global_policies(prepared, of_server)
         except PolicyError as error:
+            note_global_policies(prepared, "")
             problems.append(str(error))
         if prepared.spec.snapshot_move_data and FEATURE not in scope.features:
             problems.append(

@@ -36,11 +36,10 @@ from pinnace.kube.resources import (
     CLUSTER_ROLES,
     RESTORES,
 )
-from pinnace.operations.modifiers import modifiers_of
+from pinnace.operations.modifiers import FoundModifiers, modifiers_of
 from pinnace.operations.restore import RestoreOperation
 from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.item.tenant_rights import ROLE
-from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.validation import validate_and_complete
@@ -165,7 +164,8 @@ class RestoreWork:
             )
             return RunDecision(begun=msgspec.structs.replace(completed.restore, status=status))
         try:
-            modifiers = await modifiers_of(scope.client, scope.namespace, completed.restore.spec)
+            spec, default = completed.restore.spec, self._options.default_modifiers
+            found = await modifiers_of(scope.client, scope.namespace, spec, default=default)
         except ModifierError as error:
             status = msgspec.structs.replace(
                 status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=[str(error)]
@@ -182,8 +182,8 @@ class RestoreWork:
                 _Checked(
                     discovery=discovery,
                     confinement=confinement,
-                    modifiers=modifiers,
-                    caveats=[*completed.warnings, *caveats],
+                    modifiers=found,
+                    caveats=[*completed.warnings, *found.warnings, *caveats],
                 ),
             ),
             targets=targets_of(confinement.restore.spec),
@@ -269,7 +269,7 @@ class RestoreWork:
                 moved_data=moved_data,
                 trusted=confinement.trusted,
                 rights=confinement.rights,
-                modifiers=checked.modifiers,
+                modifiers=checked.modifiers.modifiers,
             )
             async with progress:
                 ended = await operation.run(restore, backup)
@@ -305,7 +305,7 @@ class _Checked:
 
     discovery: Discovery
     confinement: Confinement
-    modifiers: ResourceModifiers | None
+    modifiers: FoundModifiers
     caveats: Sequence[str]
 
 

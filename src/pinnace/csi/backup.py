@@ -13,7 +13,7 @@ from typing import Final
 from pinnace.api import labels
 from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, SECRETS
 from pinnace.api.objects import JSONObject
-from pinnace.api.resource_policies import VolumeAction
+from pinnace.api.resource_policies import VolumeAction, VolumeRule
 from pinnace.api.velero.backup import Backup
 from pinnace.csi import snapshots as csi
 from pinnace.csi.objects import TakenSnapshots
@@ -114,14 +114,18 @@ class SnapshotChoice:
 
     async def _reason_against(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> str:
         """Why the volume needs no snapshot; empty if it needs one. (docs/spec: BEY 4.7)"""
-        action = await self._policies.of_claim(claim, volume)
-        if action is not None:
-            return "" if action is VolumeAction.SNAPSHOT else self._policies.reason(action)
+        rule = await self._policies.of_claim(claim, volume)
+        if rule is not None:
+            return "" if rule.action is VolumeAction.SNAPSHOT else rule.reason
         if backup.spec.snapshot_volumes is False:
             return "the backup has snapshotVolumes: false"
         if self._saves_files and await self._is_saved_from_files(claim, backup):
             return "the volume of the claim is saved from its files"
         return ""
+
+    async def rule_for(self, claim: JSONObject, volume: JSONObject) -> VolumeRule | None:
+        """The rule of the resource policies for a claim; None if none matches. Raises KubeError."""
+        return await self._policies.of_claim(claim, volume)
 
     async def _is_saved_from_files(self, claim: JSONObject, backup: Backup) -> bool:
         """Whether the volume of the claim is saved from its files, through a running pod."""
@@ -216,7 +220,9 @@ class SnapshotClaim:
         await self._check_storage_class(claim)
         driver, fields = str(volume["spec"]["csi"].get("driver") or ""), _fields(claim)
         classes = await self._client.list_all(self._kinds.classes)
-        chosen = csi.choose_class(classes, driver, csi.named_classes(claim, backup, driver))
+        rule = await self._choice.rule_for(claim, volume)
+        named = csi.named_classes(claim, backup, driver, rule)
+        chosen = csi.choose_class(classes, driver, named)
         for problem in chosen.passed_over:
             text = f"{problem}: the snapshot is taken with the class {chosen.name}"
             log.warning(Notice(Code.SNAPSHOT_CLASS_REPLACED, text), extra=fields)

@@ -13,6 +13,7 @@ import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.resource_policies import VolumeRule
 from pinnace.api.values.quantities import parse_quantity, size_quantity
 from pinnace.api.values.times import known_time
 from pinnace.api.velero.backup import Backup
@@ -139,7 +140,7 @@ def choose_class(
         if drivers.get(name) == driver:
             return ChosenClass(name, problems)
         why = f"is of the driver {drivers[name]}, not {driver}" if name in drivers else "does not exist"
-        problems.append(f"VolumeSnapshotClass {name}, which an annotation of the {where} names, {why}")
+        problems.append(f"VolumeSnapshotClass {name}, which {where} names, {why}")
     try:
         found = _class_of_driver([each for each in classes if each.get("driver") == driver], driver)
     except CSIError as error:
@@ -162,17 +163,20 @@ def _class_of_driver(of_driver: Sequence[JSONObject], driver: str) -> JSONObject
     )
 
 
-def named_classes(claim: JSONObject, backup: Backup, driver: str) -> dict[str, str]:
-    """The classes that annotations name: of the claim, and of the backup for this driver.
+def named_classes(
+    claim: JSONObject, backup: Backup, driver: str, rule: VolumeRule | None = None
+) -> dict[str, str]:
+    """The classes that are named for a claim, by what names them; the first one that fits counts.
 
-    The first one that fits counts.
+    Args:
+        rule: of the resource policies, for the volume of the claim.
     """
     of_driver = f"{labels.CSI_SNAPSHOT_CLASS}_{driver.lower()}"
-    found = {
-        "claim": annotations_of(claim).get(labels.CSI_SNAPSHOT_CLASS, ""),
-        "backup": backup.metadata.annotations.get(of_driver, ""),
-    }
-    return {where: name for where, name in found.items() if name}
+    found = [("an annotation of the claim", annotations_of(claim).get(labels.CSI_SNAPSHOT_CLASS, ""))]
+    if rule is not None:
+        found.append((f"the resource policies {rule.source}", rule.snapshot_class))
+    found.append(("an annotation of the backup", backup.metadata.annotations.get(of_driver, "")))
+    return {where: name for where, name in found if name}
 
 
 def new_snapshot(kinds: SnapshotKinds, claim: JSONObject, backup: Backup, snapshot_class: str) -> JSONObject:

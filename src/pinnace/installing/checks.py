@@ -29,6 +29,7 @@ def _needing_image(options: InstallOptions) -> Mapping[str, object]:
         "--concurrent-backups": options.concurrent_backups,
         "--backup-repository-configmap": options.repository_config_map,
         "--repo-maintenance-job-configmap": options.maintenance_config_map,
+        "--default-resource-modifier-configmap": options.default_modifiers,
         "--schedule-skip-immediately": options.schedule_skip_immediately,
         "--default-snapshot-move-data": options.default_snapshot_move_data,
         "--wait": options.wait,

@@ -84,6 +84,7 @@ class InstallOptions:
     schedule_skip_immediately: bool = False
     repository_config_map: str = ""
     maintenance_config_map: str = ""
+    default_modifiers: str = ""
     non_admin: bool = False
     restore_only: bool = False
     apply: bool = False
@@ -111,5 +112,6 @@ class InstallOptions:
             "--node-agent-configmap": self.node_agent_config_map,
             "--backup-repository-configmap": self.repository_config_map,
             "--repo-maintenance-job-configmap": self.maintenance_config_map,
+            "--default-resource-modifier-configmap": self.default_modifiers,
         }
         return {flag: name for flag, name in named.items() if name}

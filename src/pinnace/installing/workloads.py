@@ -205,6 +205,7 @@ def _server_arguments(options: InstallOptions) -> list[str]:
         "--concurrent-backups": options.concurrent_backups,
         "--backup-repository-configmap": options.repository_config_map,
         "--repo-maintenance-job-configmap": options.maintenance_config_map,
+        "--default-resource-modifier-configmap": options.default_modifiers,
     }
     switches = {
         "--schedule-skip-immediately": options.schedule_skip_immediately,

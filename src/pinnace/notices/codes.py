@@ -105,6 +105,7 @@ class Code(enum.StrEnum):
     OLD_NAMESPACE_NAMED = "old-namespace-named"
     MODIFIER_FAILED = "modifier-failed"
     MODIFIER_CHANGED_NOTHING = "modifier-changed-nothing"
+    DEFAULT_MODIFIERS_UNUSABLE = "default-modifiers-unusable"
     QUOTA_FULL = "quota-full"
     ADDRESS_LOST = "address-lost"
     POD_BESIDE_ITS_JOB = "pod-beside-its-job"
@@ -466,6 +467,11 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     ),
     Code.MODIFIER_FAILED: Explanation(
         "A resource modifier could not be applied to an object, which was restored without it."
+    ),
+    Code.DEFAULT_MODIFIERS_UNUSABLE: Explanation(
+        "The rules of the server for restores without resource modifiers cannot be used: their ConfigMap is"
+        " gone or not valid. Correct the ConfigMap that --default-resource-modifier-configmap names, and"
+        " restore again with --existing-resource-policy update."
     ),
     Code.MODIFIER_CHANGED_NOTHING: Explanation(
         "A rule of the resource modifiers changed no object: its conditions may be misspelt."

@@ -106,7 +106,7 @@ async def _make_restore(
             raise InvalidRun("the restore is not valid:\n  " + "\n  ".join(completed.errors))
         try:
             if modifiers is None:
-                modifiers = await modifiers_of(run.client, run.namespace, completed.restore.spec)
+                modifiers = (await modifiers_of(run.client, run.namespace, completed.restore.spec)).modifiers
         except ModifierError as error:
             raise InvalidRun(f"the restore is not valid:\n  {error}") from error
         discovery = await run.discover()

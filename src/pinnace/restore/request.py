@@ -77,6 +77,8 @@ class RestoreSettings(msgspec.Struct, frozen=True, kw_only=True):
         features: enabled feature flags.
         workers: how many items of one kind are restored at once.
         operation_timeout: of operations that plugins start, for a Restore that sets none.
+        default_modifiers: the ConfigMap with resource modifiers for Restores that name none; empty if there
+            is none.
     """
 
     priorities: Sequence[str] = DEFAULT_PRIORITIES
@@ -86,6 +88,7 @@ class RestoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     features: Collection[str] = ()
     workers: int = WORKERS
     operation_timeout: Duration = ITEM_OPERATION_TIMEOUT
+    default_modifiers: str = ""
 
 
 class Helpers(msgspec.Struct, frozen=True, kw_only=True):

@@ -278,6 +278,8 @@ class _Run(msgspec.Struct, frozen=True):
         log.info("starting restore")
         # For a restore by a server, only this line in the location names its backup.
         log.info(f"Starting restore of backup {self.restore.metadata.namespace}/{backup_name}")
+        if (modifiers := self.inputs.modifiers) is not None and modifiers.source:
+            log.info(f"Applying the resource modifiers in ConfigMap {modifiers.source}")
         contents = self.directory / "contents.tar.gz"
         with self.context.worker_slot.lent():
             request = await self._read(contents)

@@ -35,7 +35,13 @@ from pinnace.runtime.leader import LeaderElector, LeaseTimes, candidate_name
 from pinnace.runtime.lease import SERVER_LEASE
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import GRACE_PERIOD_SECONDS, Manager
-from pinnace.server.checks import StartupError, check_cluster, prepare_pod_volumes
+from pinnace.server.checks import (
+    StartupError,
+    check_cluster,
+    check_default_modifiers,
+    check_global_policies,
+    prepare_pod_volumes,
+)
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.monitoring.profiler import ProfilerServer
@@ -89,6 +95,8 @@ async def _prepared(client: KubeClient, options: ServerOptions) -> InstalledPlug
     """The plugins that are installed, after the checks at start."""
     discovery = await check_cluster(client, options.namespace, options.features)
     await prepare_pod_volumes(client, options.namespace)
+    await check_global_policies(client, options.namespace, options.defaults.volume_policies)
+    await check_default_modifiers(client, options.namespace, options.restore.default_modifiers)
     wanted = PluginOptions(
         directory=options.plugin_directory, log_level=options.log_level, features=options.features
     )

@@ -6,12 +6,17 @@ from typing import Final
 
 from pinnace.api import API_VERSION, GROUP, kinds
 from pinnace.api.objects import JSONObject
+from pinnace.api.resource_policies import PolicyError
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.csi.snapshots import UNSERVED, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import DAEMON_SETS, NAMESPACES, SECRETS
+from pinnace.operations.modifiers import read_modifiers
+from pinnace.operations.policies import read_global_policies
+from pinnace.operations.server_flags import MODIFIERS_FLAG, VOLUME_POLICIES_FLAG
+from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.uploader.passwords import REPOSITORY_SECRET_NAME, SECRET_KEY, SECRET_NAME
 
@@ -74,6 +79,34 @@ async def prepare_pod_volumes(client: KubeClient, namespace: str) -> None:
         await _ensure_repository_password(client, namespace)
     except KubeError as error:
         raise StartupError(f"Secret {namespace}/{SECRET_NAME} cannot be read or made: {error}") from error
+
+
+async def check_global_policies(client: KubeClient, namespace: str, config_map: str) -> None:
+    """Check the rules for the volumes of every backup; empty for none. (docs/spec/after-1.18.md, 3.1)
+
+    Raises:
+        StartupError: they cannot be used, so that every backup would be refused.
+        KubeError: they cannot be read now.
+    """
+    if not config_map:
+        return
+    try:
+        await read_global_policies(client, namespace, config_map)
+    except PolicyError as error:
+        raise StartupError(f"{error}: correct the ConfigMap, or leave out {VOLUME_POLICIES_FLAG}") from error
+
+
+async def check_default_modifiers(client: KubeClient, namespace: str, config_map: str) -> None:
+    """Log an error if the modifiers of restores that name none cannot be used; empty for none. (3.2)
+
+    Restores run without them, each with a warning.
+    """
+    if not config_map:
+        return
+    try:
+        await read_modifiers(client, namespace, config_map)
+    except (ModifierError, KubeError) as error:
+        log.error(f"Restores are not changed by {MODIFIERS_FLAG}: {error}", config_map=config_map)
 
 
 async def _node_agents(client: KubeClient, namespace: str) -> set[str]:

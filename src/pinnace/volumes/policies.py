@@ -1,7 +1,7 @@
 """How the volumes of one backup are saved by its resource policies. (docs/spec: BEY 4.7)"""
 
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.resource_policies import ResourcePolicies, VolumeAction, facts_of
+from pinnace.api.resource_policies import ResourcePolicies, VolumeRule, facts_of
 from pinnace.api.selection.resource_filters import NO_LISTS, ScopedLists
 from pinnace.kube.errors import NotFound
 from pinnace.kube.reading import ObjectReader
@@ -20,7 +20,7 @@ class VolumePolicies:
     def __init__(self, client: ObjectReader, policies: ResourcePolicies | None = None) -> None:
         self._client = client
         self._policies = policies
-        self._of_claims: dict[tuple[str, str], VolumeAction | None] = {}
+        self._of_claims: dict[tuple[str, str], VolumeRule | None] = {}
 
     @property
     def lists(self) -> ScopedLists:
@@ -32,13 +32,8 @@ class VolumePolicies:
         """Whether there are rules for volumes."""
         return self._policies is not None and bool(self._policies.rules)
 
-    def reason(self, action: VolumeAction) -> str:
-        """Why a volume is not saved in another way."""
-        name = self._policies.name if self._policies is not None else ""
-        return f"the resource policies {name} have the action {action} for the volume"
-
-    async def of_claim(self, claim: JSONObject, persistent: JSONObject | None = None) -> VolumeAction | None:
-        """The action for a claim's volume; None if no rule matches. Raises KubeError.
+    async def of_claim(self, claim: JSONObject, persistent: JSONObject | None = None) -> VolumeRule | None:
+        """The rule for a claim's volume; None if none matches. Raises KubeError.
 
         Args:
             persistent: its persistent volume, if the caller has it; else it is read.
@@ -50,11 +45,11 @@ class VolumePolicies:
             bound = text(claim, "spec", "volumeName")
             if persistent is None and bound:
                 persistent = await self._get(PERSISTENT_VOLUMES, bound)
-            self._of_claims[key] = self._action(claim=claim, persistent=persistent)
+            self._of_claims[key] = self._rule(claim=claim, persistent=persistent)
         return self._of_claims[key]
 
-    async def of_persistent(self, persistent: JSONObject) -> VolumeAction | None:
-        """The action for a persistent volume; None if no rule matches. Raises KubeError."""
+    async def of_persistent(self, persistent: JSONObject) -> VolumeRule | None:
+        """The rule for a persistent volume; None if none matches. Raises KubeError."""
         if not self.decide:
             return None
         bound = mapping(persistent, "spec", "claimRef")
@@ -63,30 +58,30 @@ class VolumePolicies:
             return self._of_claims[key]
         claim = await self._get(PERSISTENT_VOLUME_CLAIMS, key[1], key[0]) if key[1] else None
         if claim is None:
-            return self._action(persistent=persistent)
+            return self._rule(persistent=persistent)
         return await self.of_claim(claim, persistent)
 
-    async def of_pod_volume(self, pod: JSONObject, volume: JSONObject) -> VolumeAction | None:
-        """The action for a volume of a pod; None if no rule matches. Raises KubeError."""
+    async def of_pod_volume(self, pod: JSONObject, volume: JSONObject) -> VolumeRule | None:
+        """The rule for a volume of a pod; None if none matches. Raises KubeError."""
         if not self.decide:
             return None
         name, namespace = claim_name(pod, volume), text(pod, "metadata", "namespace")
         if not name:
-            return self._action(volume=volume)
+            return self._rule(volume=volume)
         if (namespace, name) in self._of_claims:
             return self._of_claims[namespace, name]
         claim = await self._get(PERSISTENT_VOLUME_CLAIMS, name, namespace)
         return None if claim is None else await self.of_claim(claim)
 
-    def _action(
+    def _rule(
         self,
         *,
         claim: JSONObject | None = None,
         persistent: JSONObject | None = None,
         volume: JSONObject | None = None,
-    ) -> VolumeAction | None:
+    ) -> VolumeRule | None:
         assert self._policies is not None
-        return self._policies.action_for(facts_of(claim=claim, persistent=persistent, volume=volume))
+        return self._policies.rule_for(facts_of(claim=claim, persistent=persistent, volume=volume))
 
     async def _get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject | None:
         try:

@@ -13,11 +13,12 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import DropResponse, Stall
 from hack.cluster.stores.s3 import Bucket
+from pinnace.api.labels import GLOBAL_VOLUME_POLICIES
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
 from pinnace.backup.request import ServerDefaults
 from pinnace.kube import resources
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import CONFIGMAPS, velero
 from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
 from tests.support.cluster.connect import Connect
@@ -529,3 +530,41 @@ async def test_invalid_names_in_a_spec_end_in_a_final_phase(site: Site, serve: S
             assert status["validationErrors"]
         request = await site.reached("deletebackuprequests", f"d{number}", "Processed")
         assert request["status"]["errors"], name
+
+
+async def add_policies(site: Site, name: str, rule: str) -> None:
+    document = f"version: v1\nvolumePolicies: [{rule}]\n"
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"any": document}}
+    await site.client.create(CONFIGMAPS, body, site.namespace)
+
+
+@pytest.mark.spec("AFT-070", "AFT-073")
+async def test_the_rules_of_the_server_are_noted_and_refuse_backups_once_they_are_gone(
+    site: Site, serve: Serve
+) -> None:
+    await site.add_folder()
+    await add_policies(site, "rules", "{conditions: {storageClass: [x]}, action: {type: skip}}")
+    await serve(defaults=ServerDefaults(volume_policies="rules"))
+
+    await site.create("backups", "b1", spec=site.maps_of())
+    noted = await site.reached("backups", "b1", "Completed")
+    await site.client.delete(CONFIGMAPS, "rules", site.namespace)
+    await site.create("backups", "b2", spec=site.maps_of())
+    refused = await site.reached("backups", "b2", "FailedValidation")
+
+    assert noted["metadata"]["annotations"][GLOBAL_VOLUME_POLICIES] == "rules"
+    assert GLOBAL_VOLUME_POLICIES not in refused["metadata"].get("annotations", {})
+    (problem,) = refused["status"]["validationErrors"]
+    assert problem.startswith(f"fail to get global backup volume policies ConfigMap {site.namespace}/rules: ")
+
+
+@pytest.mark.spec("AFT-075")
+async def test_the_note_of_a_user_is_removed_where_the_server_has_no_rules(site: Site, serve: Serve) -> None:
+    await site.add_folder()
+    await serve()
+    await site.create(
+        "backups", "b1", spec=site.maps_of(), annotations={GLOBAL_VOLUME_POLICIES: "mine", "a": "b"}
+    )
+    annotations = (await site.reached("backups", "b1", "Completed"))["metadata"]["annotations"]
+    assert GLOBAL_VOLUME_POLICIES not in annotations
+    assert annotations["a"] == "b"

@@ -16,6 +16,7 @@ from pinnace.api.labels import label_value
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
+from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.validation import NON_RESTORABLE
 from tests.support.cluster.connect import Connect
 from tests.support.servers.sites import Serve, Site, StartProxy, counted, counters
@@ -304,3 +305,40 @@ async def test_a_restore_deleted_while_it_runs_does_not_come_back(
     assert second["metadata"]["name"] == "r2"
     with pytest.raises(NotFound):
         await site.get("restores", "r1")
+
+
+RULES = """
+version: v1
+resourceModifierRules:
+- conditions: {groupResource: configmaps}
+  mergePatches: [{patchData: '{"data": {"a": "changed"}}'}]
+"""
+
+
+@pytest.mark.spec("AFT-080", "AFT-081", "AFT-082")
+async def test_the_servers_modifiers_change_restores_that_name_none_and_do_not_skip_them(
+    site: Site, serve: Serve, target: str
+) -> None:
+    folder = await site.add_folder()
+    await site.add_maps(a="b")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rules"}, "data": {"x": RULES}}
+    await site.client.create(CONFIGMAPS, body, site.namespace)
+    await serve(restore=RestoreSettings(default_modifiers="rules"), log_level="info")
+    await add_stored_backup(site, "b1")
+
+    async def restored(name: str, **spec: Any) -> str:
+        spec |= {"backupName": "b1", "namespaceMapping": {site.namespace: target}}
+        await site.create("restores", name, spec={**spec, "existingResourcePolicy": "update"})
+        await site.reached("restores", name, "Completed")
+        found = await site.client.get(CONFIGMAPS, "map-0", target)
+        return str(found["data"]["a"])
+
+    assert await restored("r1") == "changed"
+    assert await restored("r2", skipDefaultResourceModifier=True) == "b"
+    await site.client.delete(CONFIGMAPS, "rules", site.namespace)
+    assert await restored("r3") == "b"
+
+    log = gzip.decompress((folder / "restores/r1/restore-r1-logs.gz").read_bytes()).decode()
+    assert f"Applying the resource modifiers in ConfigMap {site.namespace}/rules" in log
+    results = json.loads(gzip.decompress((folder / "restores/r3/restore-r3-results.gz").read_bytes()))
+    assert "The default of the server is not applied: resource modifiers" in json.dumps(results["warnings"])

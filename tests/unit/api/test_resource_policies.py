@@ -37,7 +37,8 @@ def claim(phase: str = "Bound", **labels: str) -> dict[str, Any]:
 
 
 def matches(conditions: str, **known: Any) -> bool:
-    return read_policies(document(conditions)).action_for(facts_of(**known)) is VolumeAction.SKIP
+    rule = read_policies(document(conditions)).rule_for(facts_of(**known))
+    return rule is not None and rule.action is VolumeAction.SKIP
 
 
 CSI: dict[str, Any] = {"csi": {"driver": "a", "volumeAttributes": {"k": "v", "l": "w"}}}
@@ -119,7 +120,7 @@ def test_a_capacity_is_between_both_ends_unless_one_is_zero(least: int, most: in
         with pytest.raises(PolicyError, match="must not be larger"):
             read_policies(written)
         return
-    found = read_policies(written).action_for(facts_of(persistent=persistent(str(size * GIB))))
+    found = read_policies(written).rule_for(facts_of(persistent=persistent(str(size * GIB))))
     assert (found is not None) == (size >= least and (not most or size <= most))
 
 
@@ -185,10 +186,13 @@ includeExcludePolicy:
         "rules",
     )
     fast, slow = persistent(storage_class="fast", **CSI), persistent(**CSI)
-    actions = [policies.action_for(facts_of(persistent=each)) for each in (fast, slow, persistent(**NFS))]
-    assert actions == [VolumeAction.SNAPSHOT, VolumeAction.FS_BACKUP, VolumeAction.CUSTOM]
+    rules = [policies.rule_for(facts_of(persistent=each)) for each in (fast, slow, persistent(**NFS))]
+    assert [rule and (rule.action, rule.source) for rule in rules] == [
+        (VolumeAction.SNAPSHOT, "rules"),
+        (VolumeAction.FS_BACKUP, "rules"),
+        (VolumeAction.CUSTOM, "rules"),
+    ]
     assert policies.lists == ScopedLists(excluded_namespaced=("configmaps",))
-    assert policies.name == "rules"
 
 
 def test_scalars_are_texts_and_null_is_none() -> None:
@@ -220,17 +224,8 @@ FILTERS = "{resourceFilters: [{kinds: [ConfigMap]}]}"
             "namespacedFilterPolicies is not supported (",
         ),
         (
-            document("{pvcVolumeMode: Block}"),
-            "volume policy 1: the condition pvcVolumeMode is not supported (Velero 1.19)",
-        ),
-        (document("{pvcAccessModes: [ReadWriteOnce]}"), "the condition pvcAccessModes is not supported"),
-        (
             document("{}", "snapshot, parameters: {dataMover: velero-block}"),
             "the dataMover velero-block is not supported",
-        ),
-        (
-            document("{}", "snapshot, parameters: {snapshotClass: fast}"),
-            "the parameter snapshotClass is not supported",
         ),
     ],
 )
@@ -258,3 +253,89 @@ def test_image_volumes_are_matched_by_their_type() -> None:
     image = {"name": "v", "image": {"reference": "example.com/i:1"}}
     assert matches("{volumeTypes: [image]}", volume=image)
     assert not matches("{volumeTypes: [image]}", volume={"name": "v", "emptyDir": {}})
+
+
+def claim_with(mode: str = "", *modes: str) -> dict[str, Any]:
+    spec: dict[str, Any] = {"accessModes": list(modes)} | ({"volumeMode": mode} if mode else {})
+    return {"metadata": {"name": "c", "namespace": "ns"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "claim_of", "expected"),
+    [
+        pytest.param(conditions, claim_of, expected, marks=pytest.mark.spec(case))
+        for case, conditions, claim_of, expected in (
+            ("AFT-090", "{pvcVolumeMode: Block}", claim_with("Block"), True),
+            ("AFT-090", "{pvcVolumeMode: block}", claim_with("Block"), False),
+            ("AFT-090", "{pvcVolumeMode: Block}", claim_with(), False),
+            ("AFT-090", "{pvcVolumeMode: Block}", None, False),
+            ("AFT-091", "{pvcAccessModes: [A, B]}", claim_with("", "B", "A"), True),
+            ("AFT-091", "{pvcAccessModes: [A, B]}", claim_with("", "A"), False),
+            ("AFT-091", "{pvcAccessModes: [A]}", claim_with("", "A", "B"), False),
+            ("AFT-091", "{pvcAccessModes: [A]}", None, False),
+            ("AFT-091", "{pvcAccessModes: []}", claim_with("", "A"), True),
+        )
+    ],
+)
+def test_conditions_on_the_claim_itself(
+    conditions: str, claim_of: dict[str, Any] | None, expected: bool
+) -> None:
+    assert matches(conditions, claim=claim_of) is expected
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        pytest.param(written, problem, marks=pytest.mark.spec(case))
+        for case, written, problem in (
+            ("AFT-090", document("{pvcVolumeMode: [Block]}"), "pvcVolumeMode must be a string, got a list"),
+            (
+                "AFT-091",
+                document("{pvcAccessModes: A}"),
+                "pvcAccessModes must be a list of strings, got ",
+            ),
+            (
+                "AFT-091",
+                document("{pvcAccessModes: [{}]}"),
+                "pvcAccessModes must be a list of strings, got element a mapping",
+            ),
+            (
+                "AFT-092",
+                document("{}", "skip, parameters: {dataMover: velero}"),
+                'parameter "dataMover" is only supported for the "snapshot" action, but the action type is'
+                ' "skip"',
+            ),
+            (
+                "AFT-092",
+                document("{}", "snapshot, parameters: {dataMover: foo}"),
+                'invalid "dataMover" value "foo", valid values are "velero", "velero-fs", "velero-block"',
+            ),
+            (
+                "AFT-092",
+                document("{}", "snapshot, parameters: {dataMover: [a]}"),
+                'parameter "dataMover" must be a string, got a list',
+            ),
+            (
+                "AFT-095",
+                document("{}", 'snapshot, parameters: {snapshotClass: ""}'),
+                'parameter "snapshotClass" must not be empty',
+            ),
+            (
+                "AFT-095",
+                document("{}", "fs-backup, parameters: {snapshotClass: fast}"),
+                'parameter "snapshotClass" is only supported for the "snapshot" action',
+            ),
+        )
+    ],
+)
+def test_conditions_and_parameters_that_cannot_be_are_refused(written: str, problem: str) -> None:
+    with pytest.raises(PolicyError) as raised:
+        read_policies(written)
+    assert problem in str(raised.value)
+    assert str(raised.value).startswith("volume policy 1: ")
+
+
+@pytest.mark.spec("AFT-095")
+def test_a_rule_names_the_class_of_its_snapshots() -> None:
+    policies = read_policies(document("{}", "snapshot, parameters: {snapshotClass: fast}"))
+    assert [rule.snapshot_class for rule in policies.rules] == ["fast"]

@@ -7,6 +7,7 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
+from pinnace.api.resource_policies import facts_of, read_policies
 from pinnace.api.values.quantities import size_quantity
 from pinnace.api.velero.backup import Backup
 from pinnace.csi import snapshots as csi
@@ -129,6 +130,29 @@ def test_a_class_that_an_annotation_names_is_taken_if_it_fits(
         text.startswith(f"VolumeSnapshotClass {part}")
         for text, part in zip(found.passed_over, told, strict=True)
     ] == [True] * len(told)
+
+
+@pytest.mark.spec("AFT-096")
+@pytest.mark.parametrize(
+    ("of_claim", "by_policy", "chosen", "told"),
+    [
+        ("second", "third", "second", ""),
+        ("", "third", "third", ""),
+        ("", "gone", "first", "VolumeSnapshotClass gone, which the resource policies rules names, does not"),
+    ],
+)
+def test_a_policy_names_the_class_after_the_claim_and_before_the_backup(
+    of_claim: str, by_policy: str, chosen: str, told: str
+) -> None:
+    document = "version: v1\nvolumePolicies: [{action: {type: snapshot, parameters: {snapshotClass: %s}}}]"
+    rule = read_policies(document % by_policy, "rules").rule_for(facts_of())
+    classes = [FIRST, snapshot_class("second"), snapshot_class("third")]
+    named = csi.named_classes(claim_naming(of_claim), backup_naming("first"), DRIVER, rule)
+
+    found = csi.choose_class(classes, DRIVER, named)
+
+    assert found.name == chosen
+    assert "".join(found.passed_over).startswith(told)
 
 
 @pytest.mark.found("S3")

@@ -44,7 +44,7 @@ async def test_a_backup_that_names_none_has_none() -> None:
 
 async def test_the_config_map_of_the_servers_namespace_is_read() -> None:
     policies = await read({"data": {"any.yaml": VALID}})
-    assert (policies.name, len(policies.rules)) == ("rules", 1)
+    assert [rule.source for rule in policies.rules] == ["rules"]
 
 
 @pytest.mark.spec("BEY-030")
@@ -81,3 +81,78 @@ async def test_an_include_exclude_policy_does_not_fit_filters_of_old() -> None:
 async def test_an_error_of_the_api_server_is_raised() -> None:
     with pytest.raises(ConnectionFailed):
         await read(ConnectionFailed("no answer"))
+
+
+class Several:
+    """Has ConfigMaps, by name."""
+
+    def __init__(self, **documents: str) -> None:
+        self._documents = documents
+
+    async def get(self, _resource: Any, name: str, _namespace: str) -> JSONObject:
+        if name not in self._documents:
+            raise status_error(404, {"message": f"no {name}", "reason": "NotFound"})
+        return {"data": {"any": self._documents[name]}}
+
+
+def rule(conditions: str, action: str) -> str:
+    return f"version: v1\nvolumePolicies: [{{conditions: {conditions}, action: {{type: {action}}}}}]\n"
+
+
+async def joined(client: Several, **spec: Any) -> list[tuple[str, str]]:
+    found = await policies_of(cast(KubeClient, client), "velero", BackupSpec(**spec), of_server="all")
+    assert found is not None
+    return [(each.source, str(each.action)) for each in found.rules]
+
+
+OWN = ConfigReference(kind="configmap", name="own")
+
+
+@pytest.mark.spec("AFT-070")
+async def test_the_rules_of_the_server_are_for_backups_without_policies() -> None:
+    client = Several(all=rule("{storageClass: [x]}", "skip"))
+    assert await joined(client) == [("all", "skip")]
+
+
+@pytest.mark.spec("AFT-071")
+async def test_the_rules_of_the_backup_come_before_those_of_the_server() -> None:
+    client = Several(
+        own=rule("{storageClass: [x]}", "fs-backup") + "includeExcludePolicy: {}\n",
+        all=rule("{storageClass: [x]}", "skip"),
+    )
+    assert await joined(client, resource_policy=OWN) == [("own", "fs-backup"), ("all", "skip")]
+
+
+@pytest.mark.spec("AFT-073")
+@pytest.mark.parametrize(
+    ("documents", "problem"),
+    [
+        ({}, "fail to get global backup volume policies ConfigMap velero/all: no all"),
+        (
+            {"all": "- a"},
+            "fail to validate global backup volume policies in ConfigMap velero/all: ",
+        ),
+        (
+            {"all": rule("{}", "skip, parameters: {dataMover: velero}")},
+            "fail to validate global backup volume policies in ConfigMap velero/all: ",
+        ),
+    ],
+)
+async def test_rules_of_the_server_that_cannot_be_used_are_a_validation_error(
+    documents: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(PolicyError) as raised:
+        await joined(Several(**documents))
+    assert str(raised.value).startswith(problem)
+
+
+@pytest.mark.spec("AFT-074")
+async def test_lists_beside_the_rules_of_the_server_have_no_effect_and_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lists = "includeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}\n"
+    client = Several(all=rule("{}", "skip") + lists)
+    found = await policies_of(cast(KubeClient, client), "velero", BackupSpec(), of_server="all")
+    assert found is not None
+    assert not found.lists
+    assert "has no effect" in caplog.text

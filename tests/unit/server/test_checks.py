@@ -13,7 +13,9 @@ from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.server.checks import (
     StartupError,
+    check_default_modifiers,
     check_features,
+    check_global_policies,
     check_kinds,
     check_namespace,
     prepare_pod_volumes,
@@ -204,3 +206,34 @@ async def test_a_missing_node_agent_is_only_a_warning(
 async def test_a_password_that_cannot_be_read_or_created_stops_the_start(verb: str) -> None:
     with pytest.raises(StartupError, match="Secret velero/velero-restic-credentials cannot be read or made"):
         await prepared(Objects("restic", failing={(verb, "secrets"): REFUSED}))
+
+
+class ConfigMaps:
+    """A cluster with these ConfigMaps, by name."""
+
+    def __init__(self, **documents: str) -> None:
+        self._documents = documents
+
+    async def get(self, _resource: object, name: str, _namespace: str) -> dict[str, Any]:
+        if name not in self._documents:
+            raise NotFound(404, reason="NotFound", message=f"no {name}")
+        return {"data": {"any": self._documents[name]}}
+
+
+@pytest.mark.spec("AFT-073")
+@pytest.mark.parametrize("document", [None, "version: v1\nvolumes: []"])
+async def test_a_server_does_not_start_with_policies_that_would_refuse_every_backup(
+    document: str | None,
+) -> None:
+    client = cast(KubeClient, ConfigMaps(**({"all": document} if document else {})))
+    await check_global_policies(client, "velero", "")
+    with pytest.raises(StartupError, match=r"velero/all.*--global-backup-volume-policies-configmap"):
+        await check_global_policies(client, "velero", "all")
+
+
+@pytest.mark.spec("AFT-082")
+async def test_a_server_starts_without_its_modifiers_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    await check_default_modifiers(cast(KubeClient, ConfigMaps()), "velero", "all")
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert "velero/all" in record.getMessage()

@@ -87,13 +87,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
             instead="leave it out, and select with the lists of namespaces and resources and with labels",
             schema=_REFERENCE,
         ),
-        "skipDefaultResourceModifier": NotSupported(
-            since="1.19",
-            effect="no modifiers that the server applies by itself",
-            instead="leave it out: a server applies the modifiers that a Restore names, and no others",
-            schema={"type": "boolean", "nullable": True},
-            same=(True,),
-        ),
         "existingVolumeDataPolicy": NotSupported(
             since="1.19",
             effect="data of volumes is restored into claims that exist",

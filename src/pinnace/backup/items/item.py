@@ -357,9 +357,9 @@ class ItemBackupper:
         run = self._run
         claim = mapping(volume, "spec", "claimRef")
         policies = run.collaborators.policies
-        action = await policies.of_persistent(volume) if policies is not None else None
-        if action is not None and policies is not None:
-            return "" if action is VolumeAction.SNAPSHOT else f"any: {policies.reason(action)}"
+        rule = await policies.of_persistent(volume) if policies is not None else None
+        if rule is not None:
+            return "" if rule.action is VolumeAction.SNAPSHOT else f"any: {rule.reason}"
         if run.backup.spec.snapshot_volumes is False:
             return "volumeSnapshot: the backup has snapshotVolumes: false"
         if run.claims.has(text(claim, "namespace"), text(claim, "name")):

@@ -218,13 +218,13 @@ class PodWork:
         wanted, decided = [], set()
         for volume in pod_volumes(pod):
             try:
-                action = await policies.of_pod_volume(pod, volume)
+                rule = await policies.of_pod_volume(pod, volume)
             except KubeError as error:
                 raise ItemFailed([error]) from error
-            if action is None:
+            if rule is None:
                 continue
             decided.add(volume["name"])
-            if action is VolumeAction.FS_BACKUP and may_be_saved(volume):
+            if rule.action is VolumeAction.FS_BACKUP and may_be_saved(volume):
                 wanted.append(volume["name"])
         return [*wanted, *(name for name in usual if name not in decided)]
 

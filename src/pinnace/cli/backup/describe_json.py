@@ -39,8 +39,12 @@ def backup_as_json(backup: JSONObject, found: DescribedBackup, view: View) -> JS
         **parts.results(made.head, found.results),
         **parts.reasons(made.head),
     }
-    if policy := mapping(made.template.raw, "resourcePolicy"):
-        shown["resourcePolicies"] = {"type": policy.get("kind", ""), "name": policy.get("name", "")}
+    for key, title in (
+        ("resourcePolicy", "resourcePolicies"),
+        ("globalVolumePolicies", "globalVolumePolicies"),
+    ):
+        if policy := mapping(made.template.raw, key):
+            shown[title] = {"type": policy.get("kind", ""), "name": policy.get("name", "")}
     if made.queue_position:
         shown["queuePosition"] = made.queue_position
     if found.waits_for:

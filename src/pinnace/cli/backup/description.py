@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from pinnace.api.labels import GLOBAL_VOLUME_POLICIES
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.cli.output import cells, volume_infos
 from pinnace.cli.output.description import Filters, Head, NameLists, choice, filters, head
@@ -116,7 +117,7 @@ def described(backup: JSONObject, found: DescribedBackup) -> BackupDescription:
     status = cells.status(backup)
     return BackupDescription(
         head=head(backup, "itemsBackedUp"),
-        template=described_template(cells.spec(backup)),
+        template=described_template({**cells.spec(backup), **_global_policies(backup)}),
         format_version=text(status, "formatVersion"),
         expiration=cells.local_time(text(status, "expiration") or None, "<nil>"),
         queue_position=status.get("queuePosition") or 0,
@@ -131,6 +132,12 @@ def described(backup: JSONObject, found: DescribedBackup) -> BackupDescription:
         status=status,
         found=found,
     )
+
+
+def _global_policies(backup: JSONObject) -> JSONObject:
+    """The server's rules for volumes that a backup obeyed, in the form of its own. (AFT 3.1)"""
+    name = text(backup, "metadata", "annotations", GLOBAL_VOLUME_POLICIES)
+    return {"globalVolumePolicies": {"kind": "configmap", "name": name}} if name else {}
 
 
 def described_template(spec: JSONObject) -> BackupTemplate:

@@ -33,6 +33,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS, APIResource
 from pinnace.operations.backup_preview import BackupPreview, BackupPreviewSettings, preview_backup
 from pinnace.operations.policies import policies_of
+from pinnace.operations.server_flags import VOLUME_POLICIES_FLAG, flag_of_server
 from pinnace.runs.activity import Activity
 
 S = TypeVar("S", bound=Struct)
@@ -53,7 +54,10 @@ async def preview(settings: Settings, backup: Backup, *, form: str | None, progr
         discovery = await Discovery.load(client, all_versions="EnableAPIGroupVersions" in settings.features)
         prepared = await _prepared(settings, client, backup, discovery)
         try:
-            policies = await policies_of(client, settings.namespace, prepared.spec)
+            of_server = ""
+            if settings.location is None:
+                of_server = await flag_of_server(client, settings.namespace, VOLUME_POLICIES_FLAG)
+            policies = await policies_of(client, settings.namespace, prepared.spec, of_server=of_server)
         except PolicyError as error:
             raise InvalidInput(f"the backup is not valid:\n  {error}") from error
         activity = Activity()

@@ -170,6 +170,11 @@ class InstallFlags(OutputOptions):
     default_snapshot_move_data: bool = switch(
         help="Move the data of CSI snapshots to the location, for backups that do not set it."
     )
+    default_modifiers: str = text(
+        "--default-resource-modifier-configmap",
+        value=CONFIG_MAP,
+        help="ConfigMap with rules that change the objects of each restore that names none.",
+    )
     restore_only: bool = switch(help="Deprecated: let the server run only what restores need.")
     minimal_rights: bool = switch(
         "--minimal-rbac", help="Give the server the rights it uses instead of cluster-admin."

@@ -20,6 +20,7 @@ QUEUE: Final[Titles] = {"queuePosition": "Queue position"}
 
 BACKUP_SPEC: Final[Titles] = {
     "resourcePolicy": "Resource policies",
+    "globalVolumePolicies": "Global volume policies",
     "uploaderConfig": "Uploader config",
     "defaultVolumesToFsBackup": "File System Backup (Default)",
     "snapshotMoveData": "Snapshot Move Data",
@@ -32,6 +33,7 @@ RESTORE_SPEC: Final[Titles] = {
     "existingResourcePolicy": "Existing Resource Policy",
     "restoreStatus": "Restore Status",
     "resourceModifier": "Resource modifier",
+    "skipDefaultResourceModifier": "Skip Default Resource Modifier",
     "uploaderConfig": "Uploader config",
     "itemOperationTimeout": "ItemOperationTimeout",
 }

@@ -128,6 +128,15 @@ class ServerFlags(MonitoringOptions):
     default_snapshot_move_data: bool = switch(
         help="Move the data of CSI snapshots to the location, for backups that do not set it."
     )
+    global_backup_volume_policies_configmap: str = text(
+        section=Section.VOLUMES,
+        help="ConfigMap of the server's namespace with rules for the volumes of every backup; those of the"
+        " backup itself come first.",
+    )
+    default_resource_modifier_configmap: str = text(
+        help="ConfigMap of the server's namespace with rules that change the objects of each restore that"
+        " names none.",
+    )
     restore_only: bool = switch(help="Deprecated: run only what restores need.")
     leader_elect: bool = switch(
         default=True,

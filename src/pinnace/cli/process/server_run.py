@@ -109,6 +109,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
             snapshot_locations=dict(flags.default_volume_snapshot_locations),
             snapshot_move_data=flags.default_snapshot_move_data and FEATURE in settings.features,
             item_operation_timeout=operation_timeout,
+            volume_policies=flags.global_backup_volume_policies_configmap,
         ),
         restore=RestoreSettings(
             priorities=first,
@@ -117,6 +118,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
             resource_timeout_seconds=flags.resource_timeout.total_seconds(),
             features=settings.features,
             operation_timeout=operation_timeout,
+            default_modifiers=flags.default_resource_modifier_configmap,
         ),
         backup_sync_period=flags.backup_sync_period,
         store_validation_frequency=flags.store_validation_frequency,

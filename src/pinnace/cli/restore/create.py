@@ -112,6 +112,10 @@ class RestoreCreateOptions(
         section=Section.WHAT,
         help="ConfigMap of the server's namespace with rules that change objects before they are created.",
     )
+    skip_default_resource_modifier: bool = switch(
+        section=Section.WHAT,
+        help="Leave out the rules that the server applies to restores without --resource-modifier-configmap.",
+    )
     dry_run: str = flag(
         type=click.Choice(["none", "client", "cluster", "server"]),
         is_flag=False,

@@ -44,6 +44,8 @@ def _spec(restore: RestoreDescription) -> JSONObject:
     for name in _LATER:
         if found := mapping(spec, name):
             made[name] = found
+    if spec.get("skipDefaultResourceModifier"):
+        made["skipDefaultResourceModifier"] = True
     if timeout := text(spec, "itemOperationTimeout"):
         made["itemOperationTimeout"] = timeout
     return made

@@ -11,6 +11,8 @@ from pinnace.cli.output.description import Filters, Head, filters, head
 from pinnace.cli.restore.objects import RestoredObjects
 
 EVERYTHING: Final = "all namespaces found in the backup"
+_SKIPS_DEFAULT: Final = "skipDefaultResourceModifier"
+"""A field of which `false` is not shown, as it asks for nothing."""
 
 
 class DescribedRestore(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +58,7 @@ def described(restore: JSONObject, found: DescribedRestore) -> RestoreDescriptio
         filters=filters(spec),
         restore_volumes=cells.tristate(spec.get("restorePVs")),
         preserve_node_ports=cells.tristate(spec.get("preserveNodePorts")),
-        spec=spec,
+        spec={key: value for key, value in spec.items() if key != _SKIPS_DEFAULT or value},
         status=cells.status(restore),
         found=found,
     )

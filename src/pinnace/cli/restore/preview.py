@@ -40,6 +40,7 @@ from pinnace.client.interface import Backend, DownloadOptions, fetch, fetch_json
 from pinnace.kube.errors import KubeError
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
+from pinnace.operations.server_flags import MODIFIERS_FLAG, flag_of_server
 from pinnace.operations.workdir import work_directory
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.modifiers.rules import ModifierError
@@ -76,7 +77,12 @@ async def preview(
         if completed.errors or completed.backup is None:
             raise InvalidInput("the restore is not valid:\n  " + "\n  ".join(completed.errors))
         try:
-            modifiers = await modifiers_of(client, settings.namespace, completed.restore.spec)
+            default = ""
+            if settings.location is None:
+                default = await flag_of_server(client, settings.namespace, MODIFIERS_FLAG)
+            modifiers = await modifiers_of(
+                client, settings.namespace, completed.restore.spec, default=default
+            )
         except ModifierError as error:
             raise InvalidInput(f"the restore is not valid:\n  {error}") from error
         source = encode_object(completed.backup)
@@ -92,9 +98,9 @@ async def preview(
             features=settings.features,
             by_server=settings.location is None,
             ask_server=ask_api_server,
-            modifiers=modifiers,
+            modifiers=modifiers.modifiers,
             activity=activity,
-            caveats=completed.warnings,
+            caveats=[*completed.warnings, *modifiers.warnings],
             plugin_actions=await plugin_actions(settings, client, "RestoreItemAction"),
         )
         try:

@@ -20,7 +20,7 @@ from pinnace.nonadmin.specs.enforcement import filled_in, violation
 from pinnace.nonadmin.specs.sizes import size_problem
 
 _PREFIX: Final = "NonAdminRestore spec.restoreSpec"
-_NOT_FOR_TENANTS: Final = ("resourceModifier", "restoreStatus")
+_NOT_FOR_TENANTS: Final = ("resourceModifier", "skipDefaultResourceModifier", "restoreStatus")
 _RESTRICTED: Final = "NonAdminRestore nonAdminRestore.spec.restoreSpec"
 
 
@@ -57,7 +57,7 @@ def restore_problem(
         return problem
     # A modifier is a config map of the server's namespace; the role `edit` may not write a status.
     for name in ("includedNamespaces", "excludedNamespaces", "namespaceMapping", *_NOT_FOR_TENANTS):
-        if spec.get(name) is not None:
+        if spec.get(name) not in (None, False):
             return f"{_RESTRICTED}.{name} is restricted"
     if spec.get("existingResourcePolicy") == ExistingResourcePolicy.RECREATE:
         return f"{_RESTRICTED}.existingResourcePolicy is restricted, can only be none or update"

@@ -32,10 +32,15 @@ class Modified(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceModifiers:
-    """The rules of one restore."""
+    """The rules of one restore.
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    Args:
+        source: the ConfigMap that has them, as its reader names it; empty if they come from no ConfigMap.
+    """
+
+    def __init__(self, rules: Sequence[Rule], source: str = "") -> None:
         self.rules = rules
+        self.source = source
 
     def apply(self, group_resource: str, original_namespace: str, item: JSONObject) -> Modified:
         """The object after all rules whose conditions it met before the first of them.

@@ -248,7 +248,7 @@ def test_nullable_fields() -> None:
         f"restoreStatus.{name}" for name in ("includedResources", "excludedResources")
     }
     restore_spec |= {"resourceModifier.apiGroup", "uploaderConfig", "uploaderConfig.writeSparseFiles"}
-    restore_spec |= {"hooks.resources[].postHooks[].exec.waitForReady"}
+    restore_spec |= {"hooks.resources[].postHooks[].exec.waitForReady", "skipDefaultResourceModifier"}
     assert of("Restore.spec.") == restore_spec | hooks
     assert of("BackupStorageLocation.spec.") == {
         "backupSyncPeriod",
