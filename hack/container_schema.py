@@ -1,4 +1,4 @@
-"""Write the schema of init containers of restore hooks anew, from the OpenAPI document of a real API server.
+"""Rewrite the schema of init containers of restore hooks from the OpenAPI document of a real API server.
 
 python -m hack.container_schema
 

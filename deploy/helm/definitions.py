@@ -1,4 +1,4 @@
-"""Write the generated files of the chart anew: definitions, alert rules, dashboard, schema of the values.
+"""Rewrite the generated files of the chart: definitions, alert rules, dashboard, schema of the values.
 
 python -m deploy.helm.definitions
 """

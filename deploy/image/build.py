@@ -61,7 +61,7 @@ def build(archive: Path, tags: Sequence[str], machine: Machine | None = None) ->
 def cached(tags: Sequence[str]) -> Path:
     """Return an archive of the checkout as it stands, from the cache if nothing has changed.
 
-    The Debian packages are as new as the archive: remove the cache's folder `images` to fetch them anew.
+    The Debian packages are as new as the archive: remove the cache's folder `images` to fetch them again.
     """
     folder = cache_directory() / "images"
     archive = folder / f"pinnace-{_content_key(tags)}.tar"

@@ -33,7 +33,7 @@ async def test_the_doctor_of_a_server_finds_the_schedule_that_never_runs(
 
     report = json.loads(examined.out)
     problems = [finding["message"] for finding in report["findings"] if finding["level"] == "PROBLEM"]
-    never = "invalid schedule: there is no time at which it fires: 0 0 31 2 *"
+    never = "invalid schedule: it never fires: 0 0 31 2 *"
     assert problems == [f"schedule thirty-first will never run: {never}"]
     assert (examined.code, examined.err, report["healthy"]) == (1, "", False)
     well = {finding["check"] for finding in report["findings"] if finding["level"] == "OK"}

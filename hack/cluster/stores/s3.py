@@ -33,8 +33,8 @@ class Bucket:
 class S3Server(StoreServer):
     """An S3 server.
 
-    The root access key is made anew for each server, handed to it by its environment (an argument list is
-    public), and written for clients to `credentials_file` in the form of an AWS shared credentials file.
+    Each server gets a new root access key through its environment (an argument list is public). Clients find
+    it in `credentials_file`, in the form of an AWS shared credentials file.
 
     Args:
         directory: the server's own folder; made if missing. Buckets are folders in its `buckets`.

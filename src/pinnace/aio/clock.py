@@ -42,9 +42,9 @@ class SystemClock:
 
 
 class BootClock(SystemClock):
-    """A clock that also counts the time in which the machine is suspended, and is read anew each time.
+    """A clock that also counts the time of a suspended machine, and asks the system at each call.
 
-    The event loop may give the time at which its turn began. Timers do not run during a suspension.
+    The event loop may give the time of the start of its turn. Timers do not run during a suspension.
     """
 
     def monotonic(self) -> float:

@@ -8,7 +8,7 @@ _MOST_DOUBLINGS = 30
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """How often, and after which pauses, a request is sent again.
+    """How often a request is sent again, and the pauses before that.
 
     Attributes:
         attempts: how often a request is sent at most.

@@ -156,7 +156,7 @@ VELERO: Final[tuple[Kind, ...]] = (
     SERVER_STATUS_REQUESTS,
     VOLUME_SNAPSHOT_LOCATIONS,
 )
-"""In the alphabetical order of the plurals, in which `install` creates their CRDs (docs/spec: CLI 11.2)."""
+"""In the alphabetical order of the plurals, as `install` creates their CRDs (docs/spec: CLI 11.2)."""
 
 # --- Kinds of self-service --------------------------------------------------------------------------------
 

@@ -88,8 +88,8 @@ OUTCOMES: Final = "pinnace.io/outcomes"
 WAITS_FOR: Final = "pinnace.io/waits-for"
 """Annotation of a Backup or Restore that has not begun: what it waits for, as a text for people."""
 ITEM_OPERATIONS: Final = "pinnace.io/item-operations"
-"""Annotation of a Backup or Restore that waits for operations of plugins: a digest of their list, by which a
-server knows that the list in the location is the one that it stored. (ADR 054)"""
+"""Annotation of a Backup or Restore that waits for operations of plugins: a digest of their list. It proves
+to a server that the list in the location is the one that it stored. (ADR 054)"""
 VOLUME_PATCHES: Final = "pinnace.io/volume-patches"
 """Annotation of a Restore whose volumes get reclaim policy and labels back after its operations: a digest of
 their list in the location. (ADR 073)"""

@@ -27,7 +27,7 @@ _FOR_ALL_ONLY: Final = ("priorityClassName", "podAnnotations", "podLabels")
 
 
 class Nodes(Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """The nodes on which the Job may run."""
+    """The nodes that may run the Job."""
 
     node_selector: LabelSelector
 
@@ -60,7 +60,7 @@ class MaintenanceConfig(Struct, frozen=True, kw_only=True):
     """The settings of the Jobs of one repository.
 
     Attributes:
-        nodes: the nodes on which a Job may run; None for all.
+        nodes: the nodes that may run a Job; None for all.
         resources: requests and limits of its container.
         keep: how many ended Jobs are kept.
     """

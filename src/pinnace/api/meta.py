@@ -58,7 +58,7 @@ class ObjectReference(Struct, rename="camel", kw_only=True):
         name: Name of the referent.
         uid: UID of the referent.
         api_version: API version of the referent.
-        resource_version: Specific resourceVersion to which this reference is made, if any.
+        resource_version: Specific resourceVersion of the referent, if any is meant.
         field_path: A piece of the object, if not all of it is meant.
     """
 
@@ -86,7 +86,7 @@ class LabelSelectorRequirement(Struct, rename="camel", kw_only=True):
 
 
 class LabelSelector(Struct, rename="camel", kw_only=True):
-    """Conditions on the labels of an object, all of which must hold; an empty selector matches everything.
+    """Conditions on the labels of an object. All must hold; an empty selector matches everything.
 
     Attributes:
         match_labels: Labels that must have exactly these values.

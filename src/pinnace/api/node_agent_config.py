@@ -44,7 +44,7 @@ class LoadConcurrency(Struct, rename="camel", kw_only=True):
 
 
 class LoadAffinity(Struct, rename="camel", kw_only=True):
-    """The nodes on which the data of snapshots may be moved.
+    """The nodes that may move the data of snapshots.
 
     Attributes:
         storage_class: of the claims that this applies to; empty for the claims of all other classes.
@@ -108,7 +108,7 @@ class NodeAgentConfig(Struct, rename="camel", kw_only=True):
         return min(numbers, default=self.load_concurrency.global_config)
 
     def nodes_for(self, storage_class: str) -> LabelSelector | None:
-        """The nodes on which the data of a claim of that class may be moved; None for all."""
+        """The nodes that may move the data of a claim of that class; None for all."""
         for wanted in (storage_class, ""):
             for each in self.load_affinity:
                 if each.storage_class == wanted:

@@ -29,7 +29,7 @@ def parse_command(command: str) -> list[str]:
 
 
 def container_names(pod: JSONObject) -> list[str]:
-    """The containers of a pod in which hooks can run: its own in their order, then its sidecars.
+    """The containers of a pod that hooks can run in: its own in their order, then its sidecars.
 
     A sidecar is an init container that goes on (`restartPolicy: Always`); others have ended when a pod runs.
     (docs/spec: AFT 7.2)

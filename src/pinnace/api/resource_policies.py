@@ -1,4 +1,4 @@
-"""Resource policies of backups: which volumes are saved in which way, and which kinds are included. Pure.
+"""Resource policies of backups: how each volume is saved, and which kinds are included. Pure.
 
 A Backup names a ConfigMap in the server's namespace; its only value is a YAML document with these rules.
 (docs/spec: BEY 4.7, 4.8)

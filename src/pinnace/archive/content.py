@@ -3,8 +3,8 @@
 The checksum of an item leaves out the values of `metadata.resourceVersion` and `metadata.managedFields`, so
 that equal checksums mean an unchanged object. It is computed over the stored bytes: the same object written
 with another order of keys has another checksum, and a comparison must then look at the values. Objects as the
-API server writes them are scanned; all others, and those of which a scan cannot say where managedFields
-begins and ends, are decoded, with the same result. (docs/adr/057, docs/adr/058)
+API server writes them are scanned; all others are decoded, with the same result, and so are those whose
+managedFields a scan cannot delimit. (docs/adr/057, docs/adr/058)
 """
 
 import re

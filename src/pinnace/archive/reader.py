@@ -175,7 +175,7 @@ class ArchiveIndex:
         _write_all(self._descriptor, b"".join(batch))
 
     def _place(self, member: Member, kept: _Copies) -> _Items | None:
-        """The items to which a member's data belongs; None if it is not kept."""
+        """The items that a member's data belongs to; None if it is not kept."""
         path = member.path
         if path.startswith(f"{RESOURCES_DIRECTORY}/"):
             self.has_resources_dir = True

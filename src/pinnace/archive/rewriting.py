@@ -1,4 +1,4 @@
-"""Makes a tarball of an older one in which some files have another content."""
+"""Makes a tarball of an older one with another content of some files."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -3,7 +3,7 @@
 The tarball is one gzip member, since some readers silently stop at the end of the first. Each batch, cut
 between two items, ends with a full flush: what follows is compressed without reference to it, so that one
 item can be read later without the rest of the tarball. The index beside it (`item_index.py`), written in the
-same pass, says in which batch and where each item lies.
+same pass, has the batch of each item and its place there.
 
 Memory is bounded: one batch is filled while at most two others are with the worker; `flush_if_full` waits for
 the worker when it falls behind. Any failure to write is fatal and is raised by the next flush or by close: a

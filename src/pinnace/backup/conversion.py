@@ -1,8 +1,8 @@
-"""Reads objects whose conversion webhook does not answer, in the versions in which they are stored.
+"""Reads objects whose conversion webhook does not answer, in their stored versions.
 
 The API server stores each object in one version and converts it to the one that is asked for. If the server
-of a conversion webhook is gone, a page can be listed only in the version in which all of its objects are
-stored. Objects may be left from the time when another version was stored. (docs/spec: BKP 5.3)
+of a conversion webhook is gone, a page can be listed only in the stored version of all of its objects.
+Objects may be left from the time when another version was stored. (docs/spec: BKP 5.3)
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -33,7 +33,7 @@ def may_be_custom(group_resource: str) -> bool:
 async def versions_by_storage(
     client: ClusterReader, discovery: Discovery, resource: APIResource, error: KubeError
 ) -> list[APIResource]:
-    """The kind in all served versions: the one in which new objects are stored first, `resource` last.
+    """The kind in all served versions: first the one that new objects are stored in, `resource` last.
 
     Empty if the kind has no conversion webhook, or no other version.
 
@@ -61,7 +61,7 @@ async def versions_by_storage(
 async def get_in_any_version(
     client: ClusterReader, discovery: Discovery, resource: APIResource, name: str, namespace: str | None
 ) -> JSONObject:
-    """Get an object; where its conversion webhook does not answer, in the version in which it is stored.
+    """Get an object; where its conversion webhook does not answer, in its stored version.
 
     Raises:
         KubeError: the object can be read in no version. The error is that of the version of `resource`.
@@ -76,12 +76,12 @@ async def get_in_any_version(
 
 
 class MixedLists:
-    """Lists of one kind in which each page is in whichever version can be read.
+    """Lists of one kind; each page is in a version that can be read.
 
     A page that no version has is read again with one object, and the pages after it grow again.
 
     Args:
-        versions: of the kind, in the order in which they are tried first.
+        versions: of the kind, the first to try first.
 
     Attributes:
         used: the versions of the pages that came.

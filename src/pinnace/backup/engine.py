@@ -78,7 +78,7 @@ class BackupEngine:
     Args:
         client: the cluster.
         discovery: the resources that it serves; loaded shortly before.
-        actions: in the order in which they run.
+        actions: in execution order.
         collaborators: run hooks and save volumes.
         clock: for the progress.
         activity: told what is being read.

@@ -1,7 +1,7 @@
 """Lists the objects of a resource for a backup, and checks that the lists are complete. (ADR 028)
 
-A list of the right kind from which something between this program and the API server has removed objects
-looks like any other. But the API server also says how many objects a list had: `remainingItemCount` of a page
+Something between this program and the API server may remove objects from a list, which then looks like any
+other. But the API server also says how many objects a list had: `remainingItemCount` of a page
 of one object, asked for at the resource version of the list, is exact. It is read at the same time.
 """
 

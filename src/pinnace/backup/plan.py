@@ -1,4 +1,4 @@
-"""Which resources a backup collects, in which order, with which list calls. Pure. (docs/spec: BKP 4, 5)"""
+"""The ordered list of resources that a backup collects, and their list calls. Pure. (docs/spec: BKP 4, 5)"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Self
@@ -116,7 +116,7 @@ class PlannedResource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The resources in the order in which they are collected, and those that could not be resolved."""
+    """The resources in the order of collection, and those that could not be resolved."""
 
     resources: tuple[PlannedResource, ...]
     unresolved: tuple[APIResource, ...] = ()

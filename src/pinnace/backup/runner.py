@@ -53,7 +53,7 @@ async def execute_backup(
 
     Args:
         backup: of phase InProgress, as `prepare_backup` made it; left as it is.
-        actions: in the order in which they run.
+        actions: in execution order.
         collaborators: run hooks and save volumes.
         on_tarball: called with the size of the tarball in bytes.
 

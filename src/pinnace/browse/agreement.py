@@ -57,7 +57,7 @@ class Agreement:
                 if noted != (number := self._counts[what]):
                     found.add(f"the metadata counts {noted!r} {what} of volumes, {number} are recorded")
             found.add_all(
-                f"the volume infos name a snapshot {handle} of which there is no record"
+                f"the volume infos name a snapshot {handle} without a record"
                 for handle in sorted(self._recorded - self._snapshots)
             )
         for severity in _SEVERITIES:

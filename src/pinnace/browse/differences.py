@@ -175,7 +175,7 @@ async def _objects(backup: StoredBackup, entries: Iterable[IndexedItem]) -> dict
 
 
 _MOST_LISTS: Final = 20
-"""The number of lists of a type, each in one namespace, up to which they replace one of the whole cluster."""
+"""Up to this number of namespaces a type is listed in each of them, instead of in the whole cluster."""
 
 
 class Selected:

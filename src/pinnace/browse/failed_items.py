@@ -62,7 +62,7 @@ class FailedItems:
 
 
 class LogErrors:
-    """A log that is read block by block, of which the lines of errors are kept."""
+    """Reads a log block by block and keeps the lines of errors."""
 
     def __init__(self, failed: FailedItems) -> None:
         self._failed = failed

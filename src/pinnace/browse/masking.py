@@ -18,14 +18,14 @@ COPIES: Final = frozenset(
         "objectset.rio.cattle.io/applied",
     }
 )
-"""Annotations in which kubectl and other tools keep the whole object, values of Secrets included."""
+"""kubectl and other tools keep the whole object in these annotations, values of Secrets included."""
 
 
 def is_secret(obj: JSONObject, resource: str) -> bool:
     """Whether the values of an object are hidden unless a user asks for them.
 
     Args:
-        resource: under which it is stored (`plural.group`), as an object may not say what it is.
+        resource: the resource in its path (`plural.group`), as an object may not say what it is.
     """
     return str(obj.get("kind")).lower() == "secret" or resource.partition(".")[0] == "secrets"
 

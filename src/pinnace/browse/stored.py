@@ -81,7 +81,7 @@ class StoredBackup:
         self._tell(f"The index of backup {self.name} is not used: {reason}. Its tarball is read instead.")
 
     async def entries(self) -> AsyncGenerator[list[IndexedItem], None]:
-        """The items of the backup, some hundred at a time, in the order in which they are stored.
+        """The items of the backup, some hundred at a time, in the order of the archive.
 
         Raises:
             IndexUnusable: what came so far may be wrong; call again after `leave_index_aside`.

@@ -52,7 +52,7 @@ def moved_volumes(
 
 
 def without_record(claim: Claim, title: str = "") -> SavedVolume:
-    """Moved data of which nothing tells where it is.
+    """Moved data whose place is not recorded.
 
     Args:
         title: names it; empty for its claim.

@@ -69,7 +69,7 @@ def _place_in_pod(obj: JSONObject) -> tuple[str, str, str]:
 
 
 async def read_volumes(store: BackupStore, backup: str, workdir: Path | None) -> list[SavedVolume]:
-    """All volumes of a backup that have data outside of its files, or of which that is not certain.
+    """All volumes of a backup that have, or may have, data outside of its files.
 
     The tarball is read only where no other file tells.
 
@@ -127,7 +127,7 @@ async def read_volumes_in_repositories(
 async def _archive_for(
     records: BackupRecords, opening: AbstractAsyncContextManager[ArchiveIndex | None], *, needed: bool = False
 ) -> AsyncIterator[ArchiveIndex | None]:
-    """The tarball if it is needed, or if the records name moved data, of which it tells more."""
+    """The tarball if it is needed, or if the records name moved data: it says more about that."""
     async with AsyncExitStack() as stack:
         archive = None
         if needed or moved_claims(records.infos, records.operations):

@@ -47,7 +47,7 @@ class SavedVolume(msgspec.Struct, frozen=True, kw_only=True):
         claim: `UNKNOWN` for a volume without a claim, and where the records do not tell it.
         uploader: the program that wrote it into a repository; of a moved volume that is elsewhere, empty.
         snapshot: its id in the repository, the storage system or the cloud; empty if there is none.
-        namespace: the namespace that was saved, after which the repository is named.
+        namespace: the namespace that was saved; the repository has its name.
         pod, volume: the pod that it was saved from, and its name there.
         size_bytes: of what a restore writes; 0 if the records do not tell. The size of an image of a device,
             which a repository rounds up, is in a tag of its snapshot. (docs/spec: AFT 5)

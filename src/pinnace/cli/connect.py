@@ -50,7 +50,7 @@ def program_name() -> str:
 
 
 def command_line(settings: Settings, *words: str) -> str:
-    """A command for the user to paste into the shell, with the flags by which it finds the same objects."""
+    """A command for the user to paste into the shell, with the flags that make it find the same objects."""
     return joined(program_name(), [*words], [*settings.given])
 
 

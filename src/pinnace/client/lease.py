@@ -27,7 +27,7 @@ SECOND_LOOK_SECONDS: Final = 10.0
 """Both from the beginning; a living server renews its lease several times in between."""
 
 SHORT_LOOK_SECONDS: Final = 6.0
-"""How long a lease is watched before a command gives up: three times the period in which it is renewed."""
+"""How long a lease is watched before a command gives up: three times the period of its renewal."""
 
 RENEWAL_SECONDS: Final = 20.0
 """How far apart looks at a lease are once the work has begun; a server renews it several times in between."""

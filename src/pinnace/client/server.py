@@ -224,7 +224,7 @@ class ServerBackend:
         return await unless_absent(self.client, self.namespace, self._signed_url(kind, name))
 
     async def _without_server(self, kind: DownloadTargetKind, name: str) -> str:
-        """The flag by which the file is read without a server; its value too, if the location can be read."""
+        """The flag that reads the file without a server; its value too, if the location can be read."""
         from pinnace.storage.location_url import url_of
 
         try:

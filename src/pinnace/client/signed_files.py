@@ -130,7 +130,7 @@ async def _answer(
 
 
 async def _blocks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The body. Only the time in which it is waited for counts.
+    """The body. Only the time of waiting for it counts.
 
     Raises:
         ClientError: hardly anything came. Each byte ends a silence, so a store could otherwise hold the

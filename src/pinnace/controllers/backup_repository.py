@@ -411,7 +411,7 @@ def _is_for_us(repository: JSONObject) -> bool:
 def controller_of(
     parts: Parts, name: str, reconcile: Reconcile, workers: int, concerns: Predicate
 ) -> Controller:
-    """A controller of the repositories for which a predicate holds."""
+    """A controller of the repositories that fulfil a predicate."""
     informer = parts.informers.of(BACKUP_REPOSITORIES)
     queue = parts.queue(parts.lanes.of_repositories(informer, workers))
 

@@ -76,7 +76,7 @@ DELETED: Final = "it was deleted"
 STILL_BUSY: Final = "its node agent did not end the transfer within an hour"
 NO_AGENT_SINCE: Final = "pinnace.io/no-agent-since"
 CANCEL_SINCE: Final = "pinnace.io/cancel-since"
-"""Annotations with the times since which a node has had no agent, and `spec.cancel` has been set."""
+"""Annotations with two times: when a node was first without an agent, when `spec.cancel` was first seen."""
 
 
 class MovementSteps(Protocol):
@@ -88,7 +88,7 @@ class MovementSteps(Protocol):
         ...
 
     async def node(self, movement: JSONObject, *, waited_seconds: float) -> str:
-        """The node on which its volume is mounted; empty until it is."""
+        """The node that has its volume mounted; empty until one has."""
         ...
 
     async def completed(self, movement: JSONObject) -> bool:

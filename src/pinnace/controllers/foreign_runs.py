@@ -2,9 +2,9 @@
 
 Velero has phases between the upload and the end: WaitingForPluginOperations and Finalizing (1.11). Where
 Pinnace uses them, an annotation says so; with the others only a Velero server can go on. (From Queued and
-ReadyToStart of 1.18, in which nothing has been done yet, any server goes on.) That server counts as gone when
-no pod of the namespace runs `velero server` and nothing has changed the object for an hour while this server
-watched. Where pods may not be read, nothing is ended. (docs/spec: CTL 15, BEY 4.2)
+ReadyToStart of 1.18 any server goes on: nothing has been done yet.) That server counts as gone when no pod of
+the namespace runs `velero server` and nothing has changed the object for an hour while this server watched.
+Where pods may not be read, nothing is ended. (docs/spec: CTL 15, BEY 4.2)
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,7 +2,7 @@
 
 A repository keeps its name, labels, spec and status. A ResticRepository is deleted after its successor is
 stored, so a server that dies in between moves it again. Where it fails, volumes are not affected: the
-object of a repository is made anew when a backup or restore needs it.
+object of a repository is made again when a backup or restore needs it.
 """
 
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The controllers of a server: one line each, in the order in which they start.
+"""The controllers of a server: one line each, in the order of their start.
 
 A line is all that a new controller needs beside its module: the server makes it, `--disable-controllers`
 takes its name, and tests compare the rights that installer, chart and doctor know with its caches and with

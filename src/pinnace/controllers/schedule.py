@@ -250,7 +250,7 @@ class ScheduleReconciler:
         return self._at(due_after(cron, moment, self._zone), self._scope.clock())
 
     def _counted_from(self, schedule: Schedule) -> datetime:
-        """The moment after which the next run is looked for."""
+        """The moment that the search for the next run starts after."""
         uid, now = schedule.metadata.uid, self._scope.clock()
         last = schedule.status.last_backup
         if last is None or not is_ahead(last, now):
@@ -378,7 +378,7 @@ def _last_run(obj: JSONObject) -> datetime | None:
 def counted_from(
     schedule: Schedule, skipped: datetime | None = None, *, now: datetime, since: datetime | None = None
 ) -> datetime:
-    """The moment after which the next run is looked for. (docs/spec: BEY 7.1)
+    """The moment that the search for the next run starts after. (docs/spec: BEY 7.1)
 
     A time ahead of our clock is that of no run: it would keep the schedule from running until then.
 
@@ -397,7 +397,7 @@ def counted_from(
 
 
 def due_after(cron: Cron, since: datetime, zone: tzinfo) -> datetime | None:
-    """The moment after which a run is due; None if there will be none."""
+    """The first time of a run after `since`; None if there will be none."""
     return cron.next(since, zone)
 
 
@@ -410,7 +410,7 @@ def is_made_for(schedule: Schedule, backup: JSONObject, due: datetime, now: date
     created = schedule.metadata.creation_timestamp or _LONG_AGO
     metadata = backup["metadata"]
     earliest = max(due, created - CLOCK_DIFFERENCE)
-    # Names of one length sort as the times in them do, except in the hour in which a clock is set back.
+    # Names of one length sort as the times in them do, except in an hour that a clock set back repeats.
     first, last = (backup_name(schedule.metadata.name, moment, zone) for moment in (earliest, now))
     return (
         len(metadata["name"]) == len(first)

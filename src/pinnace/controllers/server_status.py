@@ -1,4 +1,4 @@
-"""The ServerStatusRequest controller: which version serves, with which plugins. (docs/spec: CTL 14)"""
+"""The ServerStatusRequest controller: the server's version and its plugins. (docs/spec: CTL 14)"""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
@@ -39,8 +39,8 @@ def shown_plugins(*sources: Iterable[PluginId]) -> list[tuple[str, str]]:
     """Name and kind of all plugins, the providers that are built in among them; by kind, in a fixed order.
 
     Args:
-        sources: plugins in the order in which they run. What comes twice is shown once: a program may bring
-            a provider that is built in, and the built-in one is used.
+        sources: plugins in execution order. A duplicate is shown once: a program may bring a provider that is
+            built in, and the built-in one is used.
     """
     order = list(PluginKind)
     built_in = [

@@ -176,7 +176,7 @@ class SnapshotClaim:
 
     Args:
         taken: records each snapshot.
-        choice: decides for which claims.
+        choice: decides which claims get one.
     """
 
     name = WarnOfClaim.name

@@ -48,8 +48,7 @@ async def look_up_csi(
     """Look for snapshots.
 
     Args:
-        ask_in: the namespace that is named in a content that is made for a snapshot of which the cluster has
-            none; empty to make none.
+        ask_in: the namespace in the contents that are made for snapshots without one; empty to make none.
 
     Raises:
         KubeError: the contents cannot be listed.
@@ -123,7 +122,7 @@ async def _remove(client: KubeClient, kinds: SnapshotKinds, name: str) -> None:
 def proves_nothing(content: JSONObject) -> bool:
     """Whether the readiness of a content for a look proves nothing, as its driver lists no snapshots. Pure.
 
-    The csi-snapshotter then gives the present time as that at which the snapshot was taken.
+    The csi-snapshotter then gives the present time as the snapshot's creation time.
     """
     if labels.VERIFICATION not in labels_of(content):
         return False
@@ -137,7 +136,7 @@ def proves_nothing(content: JSONObject) -> bool:
 
 
 def content_for_look(kinds: SnapshotKinds, snapshot: StoredSnapshot, namespace: str) -> JSONObject:
-    """The content by which a driver is asked; deleting it leaves the snapshot. Pure."""
+    """The content that makes a driver look; deleting it leaves the snapshot. Pure."""
     digest = sha256(f"{snapshot.driver}/{snapshot.handle}".encode()).hexdigest()
     name = f"pinnace-verify-{digest[:40]}"
     return {

@@ -124,7 +124,7 @@ class TakenSnapshots:
         return (namespace, name) in self._made
 
     def volume_of(self, namespace: str, name: str) -> JSONObject:
-        """The persistent volume of which one of our snapshots was made."""
+        """The persistent volume behind one of our snapshots."""
         return self._made[namespace, name].volume
 
     def has_snapshot(self, namespace: str, claim: str) -> bool:

@@ -281,8 +281,8 @@ def secret_named_by(obj: JSONObject, prefix: str) -> tuple[str, str] | None:
 def snapshot_of_claim(claim: JSONObject, backup: str) -> str:
     """The snapshot that a backup made of a stored claim; empty if it made none.
 
-    A claim that was restored from a snapshot keeps what was noted on it, by which it then names another
-    backup. Later versions overwrite the labels only, and leave older annotations beside them. (BEY 6.6)
+    A claim that was restored from a snapshot keeps its old annotations, which name another backup. Later
+    versions overwrite the labels only, and leave older annotations beside them. (BEY 6.6)
     """
     notes, marks = annotations_of(claim), labels_of(claim)
     noted, marked = notes.get(labels.BACKUP_NAME), marks.get(labels.BACKUP_NAME)

@@ -43,7 +43,7 @@ def judge(backups: Sequence[JSONObject], now: datetime) -> list[Finding]:
 
 
 def _begun(backup: JSONObject) -> str:
-    """The time by which backups are ordered, as the API writes it."""
+    """The sort key of a backup: its start, or its creation, as the API writes times."""
     return text(backup, "status", "startTimestamp") or text(backup, "metadata", "creationTimestamp")
 
 
@@ -66,7 +66,7 @@ def _judge(schedule: str, made: Sequence[JSONObject], now: datetime) -> list[Fin
     last = f"the last that completed is {_titled(made[good[-1]], now)}" if good else "none has completed"
     said = f"{which} did not complete: {_titled(newest, now)} is {phase}{f' ({why})' if why else ''}; {last}"
     verb = "describe" if phase == _WITHOUT_LOG else "logs"
-    remedy = f"`backup {verb} {argument(name)}` says why; make a new one when that is mended"
+    remedy = f"`backup {verb} {argument(name)}` says why; make a new one when that is fixed"
     if phase in phases.FAILURES:
         return [problem(CHECK, said, remedy, code=Code.BACKUPS_FAILED)]
     return [warning(CHECK, said, remedy, code=Code.BACKUPS_PARTIALLY_FAILED)]

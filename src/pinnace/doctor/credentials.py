@@ -25,7 +25,7 @@ _REMEDY = "renew it where it was issued (for example: log in to the cloud again)
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """One credential and the moment from which it is refused."""
+    """One credential and the moment of its expiry."""
 
     what: str
     moment: datetime

@@ -136,7 +136,7 @@ async def _cluster(
             problem(
                 check,
                 str(error),
-                "mend what is named here, or use another kubeconfig (--kubeconfig, KUBECONFIG) or context "
+                "fix what is named here, or use another kubeconfig (--kubeconfig, KUBECONFIG) or context "
                 "(--kubecontext)",
                 code=Code.KUBECONFIG_UNUSABLE,
             )

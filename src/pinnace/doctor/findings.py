@@ -79,7 +79,7 @@ class Finding:
     Attributes:
         code: what was found, for programs.
         check: the subject, one word or two.
-        text: what was found, about which object.
+        text: the finding, with the name of its object.
         remedy: what to do; empty when all is well.
         refused: whether a right to read was missing, so that the check was not made.
     """
@@ -127,7 +127,7 @@ def judge_refusals(
     """A problem if no needed check was made: without it, a user without rights would see no problem at all.
 
     Args:
-        needed: the checks of which one must have been made, the most useful first.
+        needed: one of these checks must have been made; the most useful one comes first.
         about: what they are about.
         rights: what the most useful one has to be allowed to do.
     """

@@ -173,7 +173,7 @@ def _of_server(look: SeenLocation, probe: Probe, now: datetime) -> Finding:
         why = status.get("message") or "its log says why"
         trouble = trouble_of(why)
         said = f"{trouble.text} ({why})" if trouble is not None else why
-        remedy = trouble.remedy if trouble is not None else _mend(name)
+        remedy = trouble.remedy if trouble is not None else _fix(name)
         said = f"the server cannot use {name}, it looked {when}: {said}"
         return problem(CHECK, said, remedy, code=Code.LOCATION_UNAVAILABLE)
     if trouble_of(probe.untried or probe.problem) is not None or (probe.problem and not probe.unreachable):
@@ -199,8 +199,8 @@ def _of_server(look: SeenLocation, probe: Probe, now: datetime) -> Finding:
     return skipped(CHECK, said, remedy, code=Code.LOCATION_UNREACHABLE_FROM_HERE)
 
 
-def _mend(name: str) -> str:
-    return f"mend bucket, credentials or settings (`backup-location describe {argument(name)}` shows them)"
+def _fix(name: str) -> str:
+    return f"fix bucket, credentials or settings (`backup-location describe {argument(name)}` shows them)"
 
 
 def judge_probe(name: str, probe: Probe) -> Finding:
@@ -217,7 +217,7 @@ def judge_probe(name: str, probe: Probe) -> Finding:
         return problem(
             CHECK,
             f"{name} cannot be used: {probe.problem}",
-            "mend the address, the credentials or their rights: list, read, write and delete are needed",
+            "fix the address, the credentials or their rights: list, read, write and delete are needed",
             code=Code.LOCATION_UNUSABLE,
         )
     if probe.read_only:

@@ -93,7 +93,7 @@ def _judge(
         return [problem(CHECK, f"{name} will never run: {error}", remedy, code=Code.SCHEDULE_INVALID)]
     if status.get("phase") == "FailedValidation":
         why = "; ".join(str(one) for one in status.get("validationErrors") or []) or "its spec is not valid"
-        remedy = f"mend the spec of {name}"
+        remedy = f"fix the spec of {name}"
         return [problem(CHECK, f"{name} will not run: {why}", remedy, code=Code.SCHEDULE_INVALID)]
     location = mapping(spec, "template").get("storageLocation")
     if location and location not in locations:

@@ -88,7 +88,7 @@ class HookChoice:
         )
 
     def for_pod(self, phase: HookPhase, pod: JSONObject) -> list[PodHook]:
-        """The hooks of a phase, in the order in which they run. An annotation replaces those of the spec."""
+        """The hooks of a phase, in execution order. An annotation replaces those of the spec."""
         metadata = pod.get("metadata", {})
         annotated = hook_of_annotations(phase, metadata.get("annotations") or {})
         if annotated is not None:

@@ -86,7 +86,7 @@ class PodWatches:
     async def following(self, pod: JSONObject, observe: Observe) -> AsyncIterator[None]:
         """While entered, `observe` gets each new state of the pod, and None when it is gone.
 
-        A deletion at the moment in which the watch begins can be missed, so call `look` now and then.
+        A deletion at the very start of the watch can be missed, so call `look` now and then.
         """
         key, place = Key.of(pod), _place(pod)
         watch = self._watches.get(place)

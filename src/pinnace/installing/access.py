@@ -38,7 +38,7 @@ _OWN_NAMESPACE = (
 """The rights in the server's own namespace, beside those everywhere."""
 
 _MOVED_DATA = {"apiGroups": [""], "resources": ["pods", "persistentvolumeclaims"], "verbs": ["delete"]}
-"""Pods and claims in the own namespace through which node agents move the data of volumes."""
+"""Node agents move the data of volumes through pods and claims in their own namespace."""
 
 
 def cluster_wide_name(namespace: str) -> str:

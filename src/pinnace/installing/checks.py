@@ -10,7 +10,7 @@ from pinnace.installing.options import KUBELET_ROOT, InstallOptions
 from pinnace.storage.providers import FILESYSTEM, PROVIDERS, lacks_region, qualified_provider
 
 RESERVED_LABELS: Final = frozenset({"component", "deploy", "name", "control-plane"})
-"""Labels by which workloads, services and commands find the pods."""
+"""Labels of pods that workloads, services and commands select by."""
 
 
 def _needing_image(options: InstallOptions) -> Mapping[str, object]:

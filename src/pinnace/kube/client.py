@@ -169,8 +169,8 @@ class KubeClient:
     ) -> bytes:
         """Send any request to a path of the server, and return the body of its answer.
 
-        An answer in JSON is checked to be an object, but not of which kind: prefer the other methods, which
-        check that too.
+        An answer in JSON is checked to be an object of any kind: prefer the other methods, which check the
+        kind too.
 
         Raises:
             APIStatusError: the server refused.
@@ -452,7 +452,7 @@ class KubeClient:
         return (await self._page(resource, namespace, params)).total
 
     async def list_version(self, resource: APIResource, namespace: str | None = None) -> str:
-        """Return the resourceVersion from which a watch gets every change after this call.
+        """Return the resourceVersion for a watch of every change after this call.
 
         Raises:
             APIStatusError, ConnectionFailed: the failure of the last attempt.
@@ -496,7 +496,7 @@ class KubeClient:
         field_selector: str = "",
         limit: int = PAGE_LIMIT,
     ) -> tuple[list[JSONObject], str]:
-        """Like `list_all`, with the resourceVersion from which a watch gets every later change."""
+        """Like `list_all`, with the resourceVersion for a watch of every later change."""
         items: list[JSONObject] = []
         version = ""
         pages = self.list_pages(
@@ -528,7 +528,7 @@ class KubeClient:
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield the changes after `resource_version`, bookmarks included, until the server ends the watch.
 
-        Not repeated: the caller knows from which version to continue. Close the iterator
+        Not repeated: the caller knows the version to continue from. Close the iterator
         (`contextlib.aclosing`) to end it early.
 
         Args:

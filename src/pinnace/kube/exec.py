@@ -5,8 +5,8 @@ error, 3 the final Status. Channels are streams of bytes: a message may end with
 Of the two protocols of today's servers, v5 adds to v4 only what concerns standard input, which is not used.
 Outputs are passed on as they arrive and never kept here.
 
-RBAC: a websocket begins with a GET, for which servers ask for the verb `get` on `pods/exec`; from
-Kubernetes 1.35 on, servers also require `create`, as clients with SPDY always needed it.
+RBAC: a websocket begins with a GET, so servers ask for the verb `get` on `pods/exec`; from Kubernetes 1.35
+on, servers also require `create`, as clients with SPDY always needed it.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ CONTROLLERS: Final[Sequence[Callable[[Wiring], Controller]]] = (
     periodic.synchronizer_controller,
     periodic.collector_controller,
 )
-"""The controllers of self-service, in the order in which they start."""
+"""The controllers of self-service, in the order of their start."""
 
 
 def add_nonadmin(manager: Manager, client: KubeClient, options: NonAdminOptions) -> None:

@@ -42,7 +42,7 @@ class Leftovers:
     """Deletes what the server has still queued for a request that is gone: at once, as others wait behind it.
 
     A tenant who removes our finalizer from requests could otherwise queue any number of objects. Objects that
-    were served stay: the server's sync may just have found them, and their requests are made anew.
+    were served stay: the server's sync may just have found them, and their requests are made again.
     """
 
     def __init__(self, client: KubeClient, cache: Cache, resource: APIResource) -> None:
@@ -108,7 +108,7 @@ class OrphanSweeper:
     ) -> None:
         key = origin_key(obj, origin)
         if key is None:
-            log.info("Object does not say for which request it was made, left alone", object=str(Key.of(obj)))
+            log.info("Object does not name its request, left alone", object=str(Key.of(obj)))
         elif await self._is_orphan(requests, key, id_of(obj, origin)):
             await delete_seen(self._client, resource, obj)
 

@@ -85,7 +85,7 @@ class Lookups:
         return found if found is not None and id_of(found, Origin.LOCATION) == unique_id else None
 
     async def secret(self, namespace: str, name: str) -> JSONObject | None:
-        """A tenant's Secret; always read anew, as none is kept in memory."""
+        """A tenant's Secret; always freshly read, as none is kept in memory."""
         usable = name and len(name) <= _MAX_NAME_CHARACTERS
         return await self._live(SECRETS, namespace, name) if usable else None
 

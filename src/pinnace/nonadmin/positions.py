@@ -34,7 +34,7 @@ FAR_EVERY: Final = 20
 """One round of so many writes far positions too."""
 
 FAR_SECONDS: Final = 0.25
-"""The time from the beginning of a round in which it may begin to write far positions."""
+"""A round may begin to write far positions up to this time after its start."""
 
 AT_ONCE: Final = 8
 """Writes in flight at the same time."""

@@ -1,4 +1,4 @@
-"""The order in which Backups and Restores wait for the server. Pure; an insertion or removal costs a search.
+"""The order of Backups and Restores that wait for the server. Pure; an insertion or removal costs a search.
 
 A Backup or Restore waits until it is served. That is decided by its phase, not by its completion time alone,
 which a refused or orphaned one never gets. (docs/spec: NAC 7, 18)

@@ -1,6 +1,6 @@
 """Makes NonAdminBackups for backups that were found in storage. (docs/spec: NAC 15, 17 A14)
 
-In a new cluster, in a namespace that was made anew, or after a plain deletion, the server's own sync creates
+In a new cluster, in a namespace that was made again, or after a plain deletion, the server's own sync creates
 the Backup again; this creates its request. The owner of a bucket can write anything into it: from a tenant's
 location only backups of that very tenant count.
 """
@@ -38,7 +38,7 @@ KEY: Final = Key("", "synchronize")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedLocation:
-    """A location for whose Backups requests are made.
+    """A location that has requests made for its Backups.
 
     Attributes:
         own_name, tenant: name and namespace of the tenant's location; empty for a default location.

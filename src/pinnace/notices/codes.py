@@ -335,8 +335,8 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
         " whose server is away is the usual cause: start it, or delete its APIService."
     ),
     Code.LISTED_IN_ANOTHER_VERSION: Explanation(
-        "The conversion webhook of a kind does not answer, so its objects were saved in the version in which"
-        " they are stored. Start the webhook's server."
+        "The conversion webhook of a kind does not answer, so its objects were saved in their stored version."
+        " Start the webhook's server."
     ),
     Code.VERSION_NOT_SAVED: Explanation(
         "One of the versions of a kind cannot be listed. Its objects are saved in the other ones."
@@ -548,7 +548,7 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     ),
     Code.DEFINITIONS_NOT_ESTABLISHED: Explanation("A definition is installed and not served."),
     Code.DEFINITIONS_NOT_VELEROS: Explanation(
-        "Velero runs with definitions under which no location becomes Available."
+        "Velero runs with definitions that keep every location from becoming Available."
     ),
     Code.SERVER_MISSING: Explanation("No server answers, and none is installed."),
     Code.SERVER_NOT_READY: Explanation("The Deployment of the server has no ready pod."),
@@ -581,9 +581,7 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     Code.SCHEDULE_PAUSED: Explanation("The schedule is paused."),
     Code.SCHEDULE_AHEAD: Explanation("The last run of the schedule is in the future."),
     Code.SCHEDULE_LATE: Explanation("The schedule was due more than an hour ago."),
-    Code.SCHEDULE_NOT_VERIFIED: Explanation(
-        "The annotations by which the schedule asks for verification are refused."
-    ),
+    Code.SCHEDULE_NOT_VERIFIED: Explanation("The schedule's annotations for verification are refused."),
     Code.SCHEDULES_WITHOUT_SERVER: Explanation("There are schedules, and no server answers."),
     Code.BACKUPS_FAILED: Explanation("The last backup of a schedule, or made by hand, failed."),
     Code.BACKUPS_PARTIALLY_FAILED: Explanation(

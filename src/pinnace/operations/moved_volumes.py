@@ -27,7 +27,7 @@ def with_outcomes(
     operations: Sequence[ItemOperation],
     objects: Mapping[ResourceIdentifier, JSONObject],
 ) -> list[BackupVolumeInfo]:
-    """The records, in which those of moved data say what the operations came to.
+    """The records; those of moved data have the results of the operations.
 
     Args:
         operations: all have ended.

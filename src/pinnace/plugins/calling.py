@@ -23,8 +23,8 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         question: what should be answered at once: what a plugin wants, whether an object is there.
-        work: an action on an item, a snapshot, a listing; longer than the ten minutes for which plugins of
-            CSI drivers wait for a snapshot.
+        work: an action on an item, a snapshot, a listing; longer than the ten minutes that plugins of CSI
+            drivers wait for a snapshot.
         block: between two blocks of an object that is read or written.
     """
 
@@ -114,7 +114,7 @@ class MeteredBody:
             raise
 
     def extend(self) -> None:
-        """Begin the deadline anew."""
+        """Begin the deadline again."""
         if self.deadline is not None and not self.deadline.expired():
             self.deadline.reschedule(asyncio.get_running_loop().time() + self._block_seconds)
 

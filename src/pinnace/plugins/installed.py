@@ -79,7 +79,7 @@ class InstalledPlugins:
 
     @property
     def ids(self) -> list[PluginId]:
-        """All of them, in the order in which actions run; for `plugin get`."""
+        """All of them, in the execution order of actions; for `plugin get`."""
         return [*self._python, *(found.plugin for found in self._programs)]
 
     def operation(

@@ -51,8 +51,8 @@ class ItemOperation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         action: the name of the action that started it.
-        operation_id: the id by which the action knows it.
-        item: the item for which it was started.
+        operation_id: the action's own id of it.
+        item: the item that it was started for.
         post_items: to be read again when it has ended; only of backups.
         error: why it failed.
         created: when it was started; the timeout counts from here.

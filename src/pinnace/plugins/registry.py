@@ -1,6 +1,6 @@
-"""All item actions of an operation, in the order in which they run. (docs/spec: BKP 8.1, RST 15, PLG 2)
+"""All item actions of an operation, in execution order. (docs/spec: BKP 8.1, RST 15, PLG 2)
 
-Built-in actions come first, sorted by name; then the given ones in the order in which they were registered.
+Built-in actions come first, sorted by name; then the given ones in the order of registration.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,7 +52,7 @@ class ActionRegistry:
 
     @property
     def ids(self) -> list[PluginId]:
-        """Kind and name of every action, in the order in which they run; for `plugin get`."""
+        """Kind and name of every action, in execution order; for `plugin get`."""
         return [
             *(PluginId(_backup_kind(action), action.name) for action in self.backup_actions),
             *(PluginId(_restore_kind(action), action.name) for action in self.restore_actions),

@@ -68,7 +68,7 @@ class ResolvedAction(Generic[ActionT]):
 
 
 class ActionTable(Generic[NamedT]):
-    """Actions in the order in which they run, looked up once for each resource, as most have none."""
+    """Actions in execution order, looked up once for each resource, as most have none."""
 
     def __init__(self, resolved: Sequence[ResolvedAction[NamedT]]) -> None:
         self._resolved = resolved

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 class PluginSession:
     """The plugins of one operation: use it as an async context manager, or call `close`.
 
-    Actions are in the order in which they run after the built-in ones: Python plugins, then those of
-    programs in the order of their discovery.
+    Actions are in execution order, after the built-in ones: Python plugins, then those of programs in the
+    order of their discovery.
 
     Args:
         python: factories of Python plugins.

@@ -66,7 +66,7 @@ class InstallResult:
     """How an installation ended.
 
     Attributes:
-        objects: in the order in which they were sent.
+        objects: in the order of sending.
         foreign: workloads that still run other images than the wanted ones; `apply` replaces them.
         warnings: what needs attention.
     """

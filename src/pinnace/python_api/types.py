@@ -62,7 +62,7 @@ class Selection:
         included_namespaces, excluded_namespaces: names; patterns such as "team-*" are possible.
         included_resources, excluded_resources: names such as "configmaps" or "deployments.apps".
         labels: a label selector such as "app=shop,tier!=cache".
-        any_of_labels: label selectors of which at least one has to match; not together with `labels`.
+        any_of_labels: label selectors; at least one has to match. Not together with `labels`.
         cluster_resources: whether cluster-scoped objects are selected; None selects those that a selected
             object needs, and all of them when all namespaces are selected.
     """
@@ -122,7 +122,7 @@ class ExistingResources(StrEnum):
     UPDATE = "update"
     """They are patched to the version in the backup."""
     RECREATE = "recreate"
-    """As UPDATE; what cannot be patched is deleted and created anew."""
+    """As UPDATE; what cannot be patched is deleted and created again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Decides which restore actions apply to which items. (docs/spec: RST 5, 15)"""
+"""Decides which restore actions apply to an item. (docs/spec: RST 5, 15)"""
 
 from collections.abc import Callable, Sequence
 

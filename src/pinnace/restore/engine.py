@@ -84,7 +84,7 @@ from pinnace.runs.progress import ProgressReporter, ProgressSink
 
 DEFINITIONS: Final = CUSTOM_RESOURCE_DEFINITIONS.group_resource
 _ALL_KINDS: Final = "everything but definitions"
-"""The name under which the activity shows all other kinds until they are selected."""
+"""The name of all other kinds in the activity until they are selected."""
 _DISCOVERY_LAG_SECONDS: Final = 10.0
 """A server can call a definition established a moment before its discovery shows the kind."""
 

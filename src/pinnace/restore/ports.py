@@ -62,7 +62,7 @@ class ClusterClient(Protocol):
         ...
 
     async def list_version(self, resource: APIResource) -> str:
-        """The resourceVersion from which a watch gets every later change."""
+        """The resourceVersion for a watch of every later change."""
         ...
 
     def watch(self, resource: APIResource, *, resource_version: str) -> AsyncGenerator[WatchEvent, None]:
@@ -121,7 +121,7 @@ class MovedDataRestorer(Protocol):
 
     @property
     def name(self) -> str:
-        """The name under which its operations are stored."""
+        """The action's name in the records of operations."""
         ...
 
     async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:

@@ -101,7 +101,7 @@ class Helpers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster into which objects are restored.
+    """The cluster that objects are restored into.
 
     Attributes:
         discovery: the resources that it serves at the start.

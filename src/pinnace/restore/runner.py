@@ -82,7 +82,7 @@ class RestoreInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _CONTENTS = "the contents of the backup"
-"""The name under which the activity shows the objects until the tarball is downloaded."""
+"""The name of the objects in the activity until the tarball is downloaded."""
 _CANCEL_SECONDS = 60.0
 """The time for cancelling operations, also of a restore that is cancelled."""
 

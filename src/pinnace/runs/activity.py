@@ -37,7 +37,7 @@ class Activity(msgspec.Struct):
         upload_bytes, sent_bytes: the size of the files that are being uploaded, 0 before that, and how much
             of it was read by the store so far.
         waiting: what else the run waits for, such as `volumes of shop/db`.
-        downloading: the file into which a tarball is being downloaded.
+        downloading: the target file of a download of a tarball.
     """
 
     kinds: dict[str, Reading] = msgspec.field(default_factory=dict)

@@ -69,7 +69,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         client, discovery: the cluster, and what it serves at the start of the run.
-        namespace: the server's, or the one in which a command without a server looks for settings.
+        namespace: the server's; without a server the one with the settings of the command.
         store: the location, opened; its owner closes it.
         reopen_store: opens it again for the upload at the end of the run: credentials can have changed, and
             the location can have been moved. None uses `store`.

@@ -14,7 +14,7 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.runtime.keys import Key
 
 IndexFunction = Callable[[JSONObject], Iterable[str]]
-"""The values under which an object is found in an index. Must depend on nothing but the object."""
+"""The values of an object in an index. Must depend on nothing but the object."""
 
 
 class Cache(Protocol):
@@ -73,11 +73,11 @@ class ObjectCache:
         return self._objects.get(key)
 
     def keys(self) -> list[Key]:
-        """All keys, in the order in which their objects came."""
+        """All keys, in the order of their objects' arrival."""
         return list(self._objects)
 
     def objects(self) -> list[JSONObject]:
-        """All objects, in the order in which they came."""
+        """All objects, in the order of their arrival."""
         return list(self._objects.values())
 
     def by_index(self, index: str, value: str) -> list[JSONObject]:

@@ -127,7 +127,7 @@ class Controller:
 
         Args:
             keys: what an object stands for, for example the restores that wait for a pod.
-            predicate: only objects for which this holds (the new state of an updated one).
+            predicate: only objects that it accepts (an updated one by its new state).
             on_add, on_update, on_delete: which changes count.
         """
 

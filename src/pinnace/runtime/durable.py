@@ -168,7 +168,7 @@ class DurableRuns(Generic[ClaimT]):
     Args:
         cached: returns an object that may be decided about as a cache shows it: a stale one costs a conflict.
         slot: entered for the claim and the work.
-        again: errors of the work after which it is begun again by this process.
+        again: errors of the work that make this process begin it again.
     """
 
     def __init__(

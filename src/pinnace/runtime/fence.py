@@ -1,9 +1,9 @@
 """The fence of a leader: open while no other candidate can hold the lease. (docs/adr/078)
 
 Three things close it: the lease is lost, its time is up without a renewal, or an answer of the API server has
-a Date by which its time is up. The last one finds a pause that our own clock did not count, as that of a
-virtual machine whose clocks stood still. It is only a doubt, as the API servers' clocks may differ: writes
-wait for a renewal that has begun since, which proves that nobody else had the lease, or for its loss.
+a Date after its end. The last one finds a pause that our own clock did not count, as that of a virtual
+machine whose clocks stood still. It is only a doubt, as the API servers' clocks may differ: writes wait for a
+renewal that has begun since, which proves that nobody else had the lease, or for its loss.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class LeaseFence:
     """A fence that is open while a lease is proven to be held. See `Fence`.
 
     Args:
-        clock: the same one by which the lease is kept; counts the time in which the machine is suspended.
+        clock: the lease's own clock; it counts the time of a suspended machine.
         ask: makes the owner of the lease renew it now, or find out that it is lost. Called from any write.
     """
 

@@ -1,8 +1,8 @@
 """The record in a Lease: which candidate may hold it now, and what is written to hold it. Pure; no I/O.
 
-Clocks of two candidates are never compared: a lease counts as held for its duration from the moment at which
-*this process* saw it change, by its own monotonic clock. The times inside the spec are its holder's, for
-people. Only the API server's own note of the last write, with its own Date, can shorten that. (docs/adr/091)
+Clocks of two candidates are never compared: a lease counts as held for its duration after *this process* saw
+it change, by its own monotonic clock. The times inside the spec are its holder's, for people. Only the API
+server's own note of the last write, with its own Date, can shorten that. (docs/adr/091)
 (docs/spec: SRV 14, CTL 15)
 """
 
@@ -82,7 +82,7 @@ def written_at(lease: JSONObject) -> datetime | None:
 def held_spec(
     former: LeaseRecord | None, identity: str, duration_seconds: float, now: datetime
 ) -> dict[str, Any]:
-    """The spec by which `identity` takes or renews a lease."""
+    """The spec of a lease that `identity` takes or renews."""
     renewing = former is not None and former.holder == identity
     transitions = former.transitions if former is not None else 0
     time = micro_time(now)

@@ -49,7 +49,7 @@ class Lane:
 
 
 ONE_LANE: Final = Lane()
-"""The lane of queues in which no key can delay another for long."""
+"""The lane of a queue whose keys cannot delay each other for long."""
 
 
 def one_lane(_key: object) -> Lane:
@@ -114,7 +114,7 @@ class RateLimitedQueue(Generic[K]):
         self._new_bucket = bucket
         self._buckets: dict[Hashable, TokenBucket] = {}
         self._lane_of = lane_of
-        # Both are in the order in which they are served, next first.
+        # Both are in the order of service, next first.
         self._parties: dict[Hashable, dict[Hashable, _Waiting[K]]] = {}
         self._length = 0
         self._in_use: Counter[Hashable] = Counter()

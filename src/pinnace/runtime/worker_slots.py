@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pinnace.runtime.queue import RateLimitedQueue
 
 PATIENCE_SECONDS: Final = 2.0
-"""A store that answers within this time does not change the order in which runs are worked on."""
+"""A store that answers within this time does not change the order of runs."""
 
 
 class WorkerSlot:

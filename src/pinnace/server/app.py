@@ -53,7 +53,7 @@ log = get_logger(__name__)
 
 STOP_SECONDS: Final = GRACE_PERIOD_SECONDS + 10.0
 """How long a stop may take: work that was cancelled cleans up after the grace period. Below the 45 seconds
-after which the kubelet kills the pod, so that the log says what did not end."""
+until the kubelet kills the pod, so that the log says what did not end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ async def _prepared(client: KubeClient, options: ServerOptions) -> InstalledPlug
     try:
         return await find_plugins(wanted, builtin=built_in_plugins(client, discovery, options.namespace))
     except PluginError as error:
-        raise StartupError(f"{error}; mend or remove the plugin") from error
+        raise StartupError(f"{error}; fix or remove the plugin") from error
 
 
 class Assembly:

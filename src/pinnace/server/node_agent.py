@@ -46,7 +46,7 @@ log = get_logger(__name__)
 
 GRACE_SECONDS: Final = 5.0
 """How long volumes in flight may take at a stop. After it restic gets 10 seconds to remove its lock, and
-their objects are failed: together less than the 30 seconds after which the kubelet kills a pod."""
+their objects are failed: together less than the 30 seconds until the kubelet kills a pod."""
 
 STOP_SECONDS: Final = 28.0
 """How long a stop may take as a whole, for the same reason."""
@@ -85,7 +85,7 @@ CONTROLLERS: Final[Mapping[str, Callable[[NodeParts], NodeController]]] = {
     data_upload.NAME: data_upload.controller,
     data_download.NAME: data_download.controller,
 }
-"""The controllers of a node agent by name, in the order in which they start."""
+"""The controllers of a node agent by name, in the order of their start."""
 
 
 async def run_node_agent(config: ClusterConfig, options: NodeAgentOptions, *, user_agent: str) -> None:

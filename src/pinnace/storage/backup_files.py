@@ -24,7 +24,7 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: the Backup's name.
-        owner: the uid of the Backup, by which a server knows an interrupted upload; empty without a server.
+        owner: the uid of the Backup; a server recognises an interrupted upload by it. Empty without a server.
         metadata: `velero-backup.json` as encode_metadata() gives it; None stores the log alone.
         contents: the tarball.
         index: the index of the tarball; None leaves the file out. (docs/adr/057)

@@ -1,4 +1,4 @@
-"""Backups and restores in one location: the only code that knows which key holds what, and in which order.
+"""Backups and restores in one location: the only code that knows the keys and the order of writing them.
 
 A backup exists when its `velero-backup.json` does, so that file is written last and deleted first: whenever
 a process dies, a backup either is complete or does not exist. Velero writes it earlier and takes it back on
@@ -84,7 +84,7 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 _REPOSITORY_FILES = {"restic": ("config",), "kopia": ("kopia.repository", "kopia.repository.f")}
-"""Files without which no repository can be opened, by uploader. In a folder kopia's names end in `.f`."""
+"""Files that every repository needs to be opened, by uploader. In a folder kopia's names end in `.f`."""
 
 _UNDO_SECONDS = 120.0
 _CLOCKS_DIFFER = timedelta(minutes=5)
@@ -218,7 +218,7 @@ class BackupStore:
         return dict(zip(names, counts, strict=True))
 
     async def has_repository(self, uploader: str, namespace: str) -> bool:
-        """Whether the file is there without which no repository of restic or kopia can be opened."""
+        """Whether the file is there that every repository of restic or kopia needs to be opened."""
         prefix = self._layout.repository(uploader, namespace)
         for name in _REPOSITORY_FILES[uploader]:
             if await self._store.exists(f"{prefix}{name}"):
@@ -284,7 +284,7 @@ class BackupStore:
     def claim_of_backup(
         self, backup: str, *, owner: str = "", patience: Patience | None = None
     ) -> AbstractAsyncContextManager[WriterClaim]:
-        """A context in which this process has the claim on the name of a backup; see WriterClaim.on().
+        """A context that holds the claim on the name of a backup for this process; see WriterClaim.on().
 
         Raises:
             ReadOnlyLocation: the location is read-only.
@@ -671,7 +671,7 @@ class BackupStore:
     # --- Restores ---------------------------------------------------------------------------------------
 
     def claim_of_restore(self, restore: str, *, takes_over: bool) -> AbstractAsyncContextManager[WriterClaim]:
-        """A context in which this process has the claim on the name of a restore; see WriterClaim.on()."""
+        """A context that holds the claim on the name of a restore for this process; see WriterClaim.on()."""
         key, subject = self._layout.restore_claim(restore), ClaimSubject("restore", restore)
         return WriterClaim.on(self._store, key, subject, timer=self._timer, takes_over=takes_over)
 

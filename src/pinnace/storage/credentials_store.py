@@ -18,7 +18,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKey
 from pinnace.storage.errors import StoreConfigError
 
 NAMED_FILE: Final = "credentialsFile"
-"""The key of a configuration by which a store is told its credentials file."""
+"""The key of a store's configuration that names its credentials file."""
 
 IGNORED_FILE: Final = (
     f"config.{NAMED_FILE} is ignored, as it could name any file of the server's pod: name a Secret in "

@@ -118,7 +118,7 @@ class Download:
                 return
 
     async def _next_block(self, answer: aiohttp.ClientResponse) -> bytes:
-        """The next bytes; none at the end. Only the time in which they are waited for counts.
+        """The next bytes; none at the end. Only the time of waiting for them counts.
 
         Raises:
             StoreUnavailable: for as long as a part may take to be sent, hardly anything came. Each byte ends

@@ -170,7 +170,7 @@ class UploadsStore(Protocol):
         Args:
             prefix: ends with `/`.
             since, before: only uploads that were begun in this time, by the store's clock; None has no limit.
-                With a limit, uploads of which the store does not say it stay.
+                With a limit, uploads without a date from the store stay.
 
         Raises:
             StorageError: the store cannot list uploads, or one could not be aborted.

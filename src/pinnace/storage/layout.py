@@ -127,7 +127,7 @@ class Layout(msgspec.Struct, frozen=True):
         return f"{self.restore_directory(restore)}restore-{restore}-pinnace-writer.json"
 
     def pod_volume_backups(self, backup: str) -> str:
-        """The list of PodVolumeBackups, for which no download kind exists."""
+        """The list of PodVolumeBackups; it has no download kind."""
         return f"{self.backup_directory(backup)}{backup}-podvolumebackups.json.gz"
 
     def restore_metadata(self, restore: str) -> str:

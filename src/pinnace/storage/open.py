@@ -71,7 +71,7 @@ def open_object_store(
         provider: its name, `aws` or `velero.io/aws`.
         config: as store_config() gives it.
         create: a directory that does not exist is an empty store and made when it is needed. Not for a
-            server, to which a missing one means that it is not mounted; nor are buckets ever made.
+            server: a missing one means there that it is not mounted. Buckets are never made.
         environ: where credentials are looked for if the configuration names none.
         others: opens stores that are not built in, as those of plugins; their addresses are not checked.
         addresses: where connections may go; None is anywhere.

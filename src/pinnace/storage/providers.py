@@ -12,7 +12,7 @@ from pinnace.storage.s3 import AWS_PROVIDER
 PROVIDERS: Final[Mapping[str, Provider]] = {
     each.PROVIDER.name: each.PROVIDER for each in (s3, gcs, azure, filesystem)
 }
-"""By their full names, in the order in which messages name them."""
+"""By their full names, in the order of messages."""
 
 CREDENTIAL_VARIABLES: Final = (
     *(each.PROVIDER.credentials_variable for each in (gcs, s3, azure)),  # Velero's order

@@ -51,7 +51,7 @@ class PartRequests(PutRequests, Protocol):
 async def upload(
     requests: PartRequests, key: str, body: Body, *, part_size_bytes: int = PART_SIZE_BYTES
 ) -> None:
-    """Store `body`: in one request if it fits into a part, else in parts, of which few are in memory.
+    """Store `body`: in one request if it fits into a part, else in parts; few of them are in memory at once.
 
     After a failure or cancellation nothing is in flight any more, and a multipart upload has been aborted.
     The object may be there nevertheless, if only the answer of the service was lost.
@@ -128,7 +128,7 @@ class _Multipart:
         self._id = await self._requests.create_upload(self._key)
 
     async def _send(self, part: bytes) -> None:
-        """Send a part beside those in flight, of which there is a limited number."""
+        """Send a part beside those in flight; their number is limited."""
         if len(self._sending) >= _PARTS_IN_FLIGHT:
             await _result(self._sending[-_PARTS_IN_FLIGHT])
         assert self._id is not None, "create() comes first"

@@ -100,7 +100,7 @@ class WriterClaim:
         takes_over: bool = True,
         patience: Patience | None = None,
     ) -> AsyncIterator[Self]:
-        """A context in which this process has the claim; it is released at the end.
+        """A context: this process has the claim inside it; the end releases the claim.
 
         Args:
             takes_over: whether the claim of another process is watched, and taken over if that process is

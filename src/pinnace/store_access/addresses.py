@@ -52,9 +52,9 @@ class AddressRefused(StoreConfigError):
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"the host {host[:253]!r} has an address in a private or otherwise internal network, to which the"
-            " server does not connect for locations of tenants; an administrator can allow the host or the"
-            " network by allowedEndpoints in the settings of self-service"
+            f"the host {host[:253]!r} has an address in a private or otherwise internal network; the server"
+            " connects to none for locations of tenants. An administrator can allow the host or the network"
+            " by allowedEndpoints in the settings of self-service"
         )
 
 

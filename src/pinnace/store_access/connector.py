@@ -1,4 +1,4 @@
-"""The connections of a session to an object store or a cloud, all of which end with the session.
+"""The connections of a session to an object store or a cloud; all end with the session.
 
 aiohttp starts the TLS shutdown of a connection that is not kept, forgets the connection, and lets the event
 loop wait for the other side. A program that then closes the session and the loop would leave it open.

@@ -293,7 +293,7 @@ class _Silence:
         await self._timeout.__aexit__(kind, error, trace)
 
     def restart(self) -> None:
-        """Begin to count anew, as data has moved."""
+        """Begin to count again, as data has moved."""
         # Another task writes the body, and may end a step after the request.
         if self._open and not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._seconds)

@@ -14,11 +14,11 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 REQUESTS: Final = 6
-"""The verbosity from which requests are printed; the numbers are those of kubectl."""
+"""The lowest verbosity that prints requests; the numbers are those of kubectl."""
 HEADERS: Final = 7
-"""The verbosity from which the headers of requests are printed."""
+"""The lowest verbosity that prints the headers of requests."""
 ANSWERS: Final = 8
-"""The verbosity from which the headers of answers are printed."""
+"""The lowest verbosity that prints the headers of answers."""
 
 log = logging.getLogger(__name__)
 _LOWEST: Final = logging.DEBUG - 1

@@ -81,7 +81,7 @@ class SeenTransfers:
 
 
 class _Waiter:
-    """Who waits for objects, and for which of them still."""
+    """Waits for objects; knows those that are missing still."""
 
     def __init__(self, missing: set[str]) -> None:
         self.missing = missing

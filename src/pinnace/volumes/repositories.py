@@ -105,8 +105,8 @@ class Repositories:
 
         Args:
             uploader: the program whose format the repository has.
-            backup: the uid of the backup that has something to put into it, for which the repository itself
-                may be made in the location if it is not there. Without one nothing is made. (docs/adr/020)
+            backup: the uid of the backup that has something to put into it; a missing repository is then made
+                in the location. Without a uid nothing is made. (docs/adr/020)
 
         Raises:
             RepositoryUnavailable: it is not ready, there are several, or it cannot be read or made.

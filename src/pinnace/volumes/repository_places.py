@@ -1,4 +1,4 @@
-"""Which place in which location a BackupRepository is: decides when it is forgotten. Pure.
+"""The place of a BackupRepository in its location: decides when it is forgotten. Pure.
 
 A repository belongs to a location by the location's uid, bucket and prefix, and the settings that say which
 store the bucket is in. Its BackupRepository keeps them in an annotation, so that a location that was deleted,

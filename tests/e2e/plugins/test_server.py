@@ -62,7 +62,7 @@ async def test_plugin_get_lists_them_beside_the_built_in_ones(
     ("script", "text"),
     [
         ("#!/bin/sh\necho hello\n", "plugins/strange: Unrecognized remote plugin message: 'hello'"),
-        ("no program\n", "plugins/strange cannot be started: Exec format error; mend or remove the plugin"),
+        ("no program\n", "plugins/strange cannot be started: Exec format error; fix or remove the plugin"),
         (None, "unable to register plugin (kind=BackupItemAction, name=example.io/backup, command="),
     ],
     ids=["no plugin", "no program", "duplicate"],
@@ -81,7 +81,7 @@ async def test_a_broken_plugin_ends_the_start_with_one_line(
     (line,) = server.errors.splitlines()
     assert line.startswith("An error occurred: ")
     assert text in line
-    assert line.endswith("; mend or remove the plugin")
+    assert line.endswith("; fix or remove the plugin")
 
 
 async def with_plugins_at_work(

@@ -376,8 +376,8 @@ async def dead_webhook(
         await eventually(is_broken)
         yield name
     finally:
-        mended = {"strategy": "None", "webhook": None}  # a deletion lists the objects
-        await client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, {"spec": {"conversion": mended}})
+        fixed = {"strategy": "None", "webhook": None}  # a deletion lists the objects
+        await client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, {"spec": {"conversion": fixed}})
         await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
 
 

@@ -125,7 +125,7 @@ async def test_a_bucket_that_was_written_before_is_synced_restored_to_the_last_f
             continue  # controllers replace what they own
         resource = discovery.resolve(kind)
         found = await client.get(resource, meta["name"], mapping[meta["namespace"]])
-        if kind in UNCHANGED and obj.get("type") != "kubernetes.io/service-account-token":  # filled anew
+        if kind in UNCHANGED and obj.get("type") != "kubernetes.io/service-account-token":  # filled again
             assert summary(found) == summary(obj), (kind, meta["name"])
             assert (meta.get("labels") or {}).items() <= found["metadata"]["labels"].items()
             compared += 1

@@ -28,7 +28,7 @@ Outage = Callable[[ControlPlane], Awaitable[None]]
 
 
 async def killed(control_plane: ControlPlane) -> None:
-    """Connections are reset, then refused; starting anew, the server refuses what it does not know yet."""
+    """Connections are reset, then refused; restarted, the server refuses what it does not know yet."""
     await asyncio.to_thread(control_plane.stop_process, "kube-apiserver", grace_seconds=0)
     await asyncio.to_thread(control_plane.start)
 

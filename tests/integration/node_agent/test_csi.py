@@ -29,7 +29,7 @@ DEVICE = "/dev/disk"
 @pytest.mark.spec("PVL-012")
 @pytest.mark.usefixtures("csi_storage")
 async def test_a_csi_volume_is_saved_and_restored_file_by_file(stage: Stage) -> None:
-    """Into a volume that the driver makes anew."""
+    """Into a volume that the driver makes."""
     await stage.client.create(PERSISTENT_VOLUME_CLAIMS, new_claim(), stage.app)
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}]
     await stage.run_pod(busybox_pod("p", mounts={"data": "/data"}, volumes=volumes), "data")

@@ -118,7 +118,7 @@ async def test_a_request_without_its_finalizer_leaves_nothing_in_the_queue(
 async def test_a_served_backup_stays_when_its_request_is_gone(
     serve: Serve, server: Server, tenant: Tenant
 ) -> None:
-    """The server's sync finds a Backup before its request is made anew."""
+    """The server's sync finds a Backup before its request is made again."""
     await serve()
     await tenant.back_up("nightly")
     name = (await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created"))["status"]["veleroBackup"]["name"]

@@ -32,7 +32,7 @@ SCHEDULES = {
     "nightly": "0 3 * * *",
     "often": "@every 20m",
     "never": "0 0 30 2 *",
-    "to-be-mended": "every other day",
+    "to-be-fixed": "every other day",
     "to-be-deleted": "@every 30m",
 }
 
@@ -128,8 +128,8 @@ async def test_two_clusters_with_one_location_lose_and_leak_nothing(
             match step:
                 case 3:
                     planted = await plant(bucket)
-                    mended = {"spec": {"schedule": "@every 1h"}}
-                    await site.client.patch(velero("schedules"), "to-be-mended", mended, site.namespace)
+                    fixed = {"spec": {"schedule": "@every 1h"}}
+                    await site.client.patch(velero("schedules"), "to-be-fixed", fixed, site.namespace)
                 case 5:
                     victim = min(name for name in first.seen if name.startswith("often-"))
                     outcome = await command("backup", "delete", victim, "--confirm")
@@ -222,7 +222,7 @@ async def complete(cluster: Cluster, start: Any, removed: set[str]) -> None:
     # Its first run is the first time at three after its creation.
     assert runs["nightly"] <= 1
     assert runs["never"] == 0
-    assert runs["to-be-mended"] >= hours - 2
+    assert runs["to-be-fixed"] >= hours - 2
     phases = {name: obj["status"]["phase"] for name, obj in (await cluster.objects("schedules")).items()}
     expected = dict.fromkeys(SCHEDULES.keys() - {"to-be-deleted"}, "Enabled")
     assert phases == {**expected, "never": "FailedValidation"}

@@ -91,7 +91,7 @@ def entries(index: Path) -> list[IndexedItem]:
 
 
 def rewrite(tarball: Path, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> None:
-    """Write a tarball anew with each member changed, or left out."""
+    """Rewrite a tarball with each member changed, or left out."""
     buffer = BytesIO()
     with tarfile.open(tarball) as old, tarfile.open(fileobj=buffer, mode="w:gz") as new:
         for member in old:

@@ -33,7 +33,7 @@ class Provider:
 
     Attributes:
         fails: methods that raise; with "id" new snapshots get none.
-        inits: the configurations it was given; made anew for each location.
+        inits: the configurations it was given; made again for each location.
     """
 
     name: str

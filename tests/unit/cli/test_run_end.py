@@ -200,7 +200,7 @@ async def test_a_watch_that_breaks_starts_anew_from_a_read(
         Script([Gone(410, message="too old")], gets=[NotFound(404, message="not found")]),
         Script([Gone(410, message="too old")], gets=[state("New", uid="2")]),
     ],
-    ids=["seen", "while cut off", "and made anew"],
+    ids=["seen", "while cut off", "and made again"],
 )
 async def test_a_deletion_ends_the_waiting(capsys: pytest.CaptureFixture[str], script: Script) -> None:
     assert await waited(script) is None

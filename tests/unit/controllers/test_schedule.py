@@ -132,7 +132,7 @@ async def test_an_empty_expression_fails_validation(scene: Scene, phase: str) ->
     ("cron", "template", "error"),
     [
         ("* * * *", TEMPLATE, "invalid schedule: Expected exactly 5 fields, found 4: * * * *"),
-        ("0 0 30 2 *", TEMPLATE, "invalid schedule: there is no time at which it fires: 0 0 30 2 *"),
+        ("0 0 30 2 *", TEMPLATE, "invalid schedule: it never fires: 0 0 30 2 *"),
         ("@daily", {"ttl": "often"}, "Schedule: spec.template.ttl: "),
         ("@daily", {"ttl": "-1h"}, "spec.template.ttl must not be negative, and is -1h0m0s: "),
         (

@@ -408,7 +408,7 @@ def ended(name: str, phase: str, hour: int, schedule: str = "", **status: Any) -
             "the last backup of schedule nightly did not complete: a (11h ago) is PartiallyFailed",
         ),
     ],
-    ids=["none", "running", "mended", "failed", "refused", "in part"],
+    ids=["none", "running", "fixed", "failed", "refused", "in part"],
 )
 def test_last_backups_that_did_not_complete_are_reported(
     made: list[dict[str, Any]], level: Level, text: str
@@ -534,7 +534,7 @@ def test_the_class_of_each_driver_is_reported(facts: dict[str, Any], level: Leve
     [
         ({"schedule": "@every 1h"}, {}, None, ""),
         ({"schedule": "25h"}, {}, Level.PROBLEM, "nightly will never run: invalid schedule"),
-        ({"schedule": "0 0 31 2 *"}, {}, Level.PROBLEM, "there is no time at which it fires"),
+        ({"schedule": "0 0 31 2 *"}, {}, Level.PROBLEM, "it never fires"),
         (
             {"schedule": "@daily"},
             {"phase": "FailedValidation", "validationErrors": ["no template"]},

@@ -1,4 +1,4 @@
-"""A namespace that is made anew under an old name gets nothing of the former one unasked. (NAC 17 A29)"""
+"""A namespace that is made again under an old name gets nothing of the former one unasked. (NAC 17 A29)"""
 
 import pytest
 

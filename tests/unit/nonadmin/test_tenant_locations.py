@@ -231,12 +231,12 @@ async def test_a_file_that_is_not_a_backup_is_set_aside_with_one_warning_a_day(
 
 async def test_a_corrected_backup_is_made_known(scene: Scene) -> None:
     scene.add("mine", "evil")
-    name = unique_id("evil", "mended")
+    name = unique_id("evil", "fixed")
     folder = scene.world.folder / "bucket-mine" / "backups" / name
     folder.mkdir(parents=True)
     (folder / "velero-backup.json").write_text("{")
     await scene.sync.run()
-    scene.store("mine", "mended", "evil")
+    scene.store("mine", "fixed", "evil")
     scene.world.clock.advance(60)
     await scene.sync.run()
-    assert "evil-mended" in scene.backups
+    assert "evil-fixed" in scene.backups

@@ -338,7 +338,7 @@ async def test_an_endless_chain_of_additional_items_ends_in_an_error(harness: Ha
 
 
 async def test_two_claims_of_pods_wait_for_the_volume_that_one_of_them_restores(harness: Harness) -> None:
-    """The second claim must see that its volume is to be provisioned anew."""
+    """The second claim must see that its volume is to be provisioned again."""
     bound: dict[str, Any] = {"spec": {"volumeName": "pv-1"}, "status": {"phase": "Bound"}}
     harness.options = _order("persistentvolumeclaims")
 

@@ -66,7 +66,7 @@ def is_unique_id(text: str, namespace: str) -> bool:
 
 
 class Origin(StrEnum):
-    """From which kind of request an object of the server's namespace was made."""
+    """The kind of request that an object of the server's namespace was made from."""
 
     BACKUP = "nab"
     RESTORE = "nar"

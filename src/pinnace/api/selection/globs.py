@@ -111,7 +111,7 @@ class Glob:
 
 
 def _beginning(nodes: Sequence[_Node]) -> str:
-    """The characters before the first special one, by which most texts are told apart at once."""
+    """The characters before the first special one; they rule out most texts at once."""
     found = []
     for node in nodes:
         if not isinstance(node, str):

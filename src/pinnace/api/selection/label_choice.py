@@ -20,7 +20,7 @@ LONGEST_QUERY: Final = 4096
 
 
 class LabelChoice:
-    """Label selectors of which an object has to match at least one. Immutable; empty, it selects everything.
+    """Label selectors; it selects what matches at least one, or, without selectors, everything. Immutable.
 
     Args:
         selectors: in the order of the spec.
@@ -42,7 +42,7 @@ class LabelChoice:
 
     @classmethod
     def of(cls, selector: LabelSelector | None, alternatives: Sequence[LabelSelector] = ()) -> Self:
-        """Read the labelSelector and the orLabelSelectors of a spec, only one of which may be set.
+        """Read the labelSelector or the orLabelSelectors of a spec; only one of the two may be set.
 
         Raises:
             ValueError: a selector that Kubernetes would refuse.

@@ -113,7 +113,7 @@ class IncludesExcludes:
 
 
 class KnownNames:
-    """Names of which one or more may be meant by a name or pattern of a list."""
+    """Names that the names and patterns of a list may match."""
 
     __slots__ = ("_names", "_texts")
 

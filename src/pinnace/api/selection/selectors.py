@@ -1,7 +1,7 @@
 """Label selectors: reading their text form, matching labels, and the canonical text. (docs/spec: API 14)
 
 The text form is Kubernetes': `k=v`, `k==v`, `k!=v`, `k in (a,b)`, `k notin (a,b)`, `k`, `!k`, `k>1`, `k<1`,
-joined by commas, all of which must hold.
+joined by commas. All conditions must hold.
 """
 
 import re
@@ -97,7 +97,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
                 return int(value) > limit if self.operator is Operator.GREATER_THAN else int(value) < limit
 
     def _has(self, value: str) -> bool:
-        """Whether a value is among the sorted ones, of which a spec may name thousands."""
+        """Whether a value is among the sorted ones; a spec may name thousands."""
         index = bisect_left(self.values, value)
         return index < len(self.values) and self.values[index] == value
 
@@ -118,7 +118,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
 
 
 class Selector:
-    """Conditions on labels, all of which must hold. Immutable; without conditions it matches everything."""
+    """Conditions on labels. All must hold; without conditions it matches everything. Immutable."""
 
     __slots__ = ("requirements",)
 

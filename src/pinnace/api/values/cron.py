@@ -204,7 +204,7 @@ def read_schedule(text: str) -> Cron:
     except CronError as error:
         raise CronError(f"invalid schedule: {error}") from error
     if cron.next(_ANY_TIME) is None:
-        raise CronError(f"invalid schedule: there is no time at which it fires: {text}")
+        raise CronError(f"invalid schedule: it never fires: {text}")
     return cron
 
 

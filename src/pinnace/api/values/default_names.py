@@ -1,4 +1,4 @@
-"""Names of backups and restores for which nobody chose one. Pure."""
+"""Default names of backups and restores. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -1,6 +1,6 @@
 """Durations in Go's text form (`720h0m0s`), exact to the nanosecond. (docs/spec: API 1, CLI 1.8)
 
-`datetime.timedelta` stops at microseconds and prints days, neither of which can be written to the API.
+`datetime.timedelta` stops at microseconds and prints days; the API takes neither.
 """
 
 import re

@@ -131,7 +131,7 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         csi_snapshot_timeout: How long to wait until the storage system has accepted a CSI snapshot and
             returned its handle; 10m when absent or zero. A field of later versions of Velero. (docs/spec: BEY
             2.1)
-        or_label_selectors: Label selectors of which an object must match at least one to be saved. Not with
+        or_label_selectors: Label selectors; an object must match at least one to be saved. Not with
             labelSelector. A field of later versions of Velero.
         included_cluster_scoped_resources: Cluster-scoped resources that are saved, besides namespaces; when
             empty those that saved objects need, and all of them in a backup without any filter. Not with

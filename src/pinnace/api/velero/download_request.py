@@ -132,7 +132,7 @@ class DownloadRequestStatus(Struct, rename="camel", kw_only=True):
 
 
 class DownloadRequest(Struct, rename="camel", kw_only=True):
-    """A request for a URL under which a file of a backup or restore can be downloaded."""
+    """A request for a URL to download a file of a backup or restore."""
 
     kind: str = "DownloadRequest"
     api_version: str = API_VERSION

@@ -58,7 +58,7 @@ class PodVolumeBackup(Struct, rename="camel", kw_only=True):
 
 
 class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
-    """Which snapshot to restore, and into which volume.
+    """The snapshot to restore, and the volume to restore it into.
 
     Attributes:
         pod: The restored pod that has the volume.

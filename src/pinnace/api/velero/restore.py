@@ -24,7 +24,7 @@ from pinnace.api.velero.backup import HookErrorMode, HookStatus, RunActivity
 class ExistingResourcePolicy(StrEnum):
     """What is done with an object that exists in the cluster already. Empty counts as none.
 
-    `recreate` is ours: what cannot be patched is deleted and created anew. (docs/spec: BEY 5.1)
+    `recreate` is ours: what cannot be patched is deleted and created again. (docs/spec: BEY 5.1)
     """
 
     NONE = "none"
@@ -136,7 +136,7 @@ class RestoreUploader(Struct, rename="camel", kw_only=True):
 
 
 class RestoreSpec(Struct, rename="camel", kw_only=True):
-    """What to restore, from which backup, and how.
+    """The backup to restore from, what to restore, and how.
 
     Attributes:
         backup_name: The backup to restore from; may be empty when scheduleName is given.
@@ -152,10 +152,10 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
         include_cluster_resources: Whether cluster-scoped objects are restored; absent means only when all
             namespaces are, or when a restored object needs them.
         hooks: What to run in restored pods.
-        or_label_selectors: Label selectors of which an object must match at least one to be restored. Not
-            with labelSelector. A field of later versions of Velero.
+        or_label_selectors: Label selectors; an object must match at least one to be restored. Not with
+            labelSelector. A field of later versions of Velero.
         existing_resource_policy: What is done with an object that exists already: none leaves it alone,
-            update patches it to the version in the backup, recreate also deletes and creates anew what
+            update patches it to the version in the backup, recreate also deletes and creates again what
             cannot be patched.
         restore_status: Which resources get back their status; no resource when absent.
         resource_modifier: The ConfigMap with rules that change objects before they are created.

@@ -47,7 +47,7 @@ class ObjectStorageLocation(Struct, rename="camel", kw_only=True):
 
     Attributes:
         bucket: The bucket to use.
-        prefix: Path inside the bucket under which everything is kept.
+        prefix: Path inside the bucket; everything is kept under it.
         ca_cert: CA bundle in PEM to verify the store's certificate with.
         ca_cert_ref: The Secret key that holds the CA bundle, in place of caCert. A field of later versions of
             Velero. (docs/spec: BEY 7.3)

@@ -1,4 +1,4 @@
-"""Which actions apply to which items. Selectors are resolved once for each backup. (docs/spec: BKP 8.1)"""
+"""Decides which actions apply to an item. Selectors are resolved once a backup. (docs/spec: BKP 8.1)"""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar

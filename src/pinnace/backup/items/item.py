@@ -401,7 +401,7 @@ class ItemBackupper:
 def must_include(item: JSONObject) -> bool:
     """Whether an action's additional items are taken even if the filters leave them out.
 
-    The annotation by which the action says so is removed from the item.
+    The action says so by an annotation, which is removed from the item.
 
     (docs/spec: BEY 4.12)
     """
@@ -421,7 +421,7 @@ def identity_of(item: JSONObject) -> Identity:
 
 
 def kind_of(item: JSONObject) -> str:
-    """The kind under which the tracker knows an item."""
+    """The tracker's key of an item's kind."""
     return kind_key(item.get("apiVersion", ""), item.get("kind", ""))
 
 

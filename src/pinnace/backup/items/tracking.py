@@ -13,7 +13,7 @@ def item_key(namespace: str, name: str) -> str:
 
 
 def kind_key(api_version: str, kind: str) -> str:
-    """`apps/v1/Deployment`, `v1/Pod`: the key by which the resource list groups items."""
+    """`apps/v1/Deployment`, `v1/Pod`: the resource list groups items by this key."""
     return f"{api_version}/{kind}"
 
 

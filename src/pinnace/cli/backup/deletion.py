@@ -28,7 +28,7 @@ from pinnace.operations.local import InvalidRun, LocalRun
 from pinnace.operations.local_deletion import LocationRepositories, find_password
 from pinnace.storage.errors import StorageError
 
-_NO_ANSWER: Final = "the cluster, through which snapshots are deleted, does not answer"
+_NO_ANSWER: Final = "the cluster does not answer, and snapshots are deleted through it"
 _WITH_FORCE: Final = "--force deletes the backup and leaves that data behind"
 
 

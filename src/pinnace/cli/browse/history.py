@@ -25,7 +25,7 @@ history = lazy_command(
     short_help="Show in which backups an object changed.",
     paged=True,
     examples=(
-        ("In which backups a Deployment changed", "pinnace history deployment/web -n shop"),
+        ("The backups where a Deployment changed", "pinnace history deployment/web -n shop"),
         ("With its status", "pinnace history deployment/web -n shop --all-fields"),
         ("For a program", "pinnace history configmap/settings -n shop -o json"),
     ),

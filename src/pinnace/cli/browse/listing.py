@@ -66,7 +66,7 @@ async def _print_items(backup: StoredBackup, choice: Choice, form: str) -> None:
         if not is_streamed:
             raise
         # The work cannot be repeated without the index: part of the list is printed.
-        advice = pasteable(f"write the index anew with `backup index {argument(backup.name)}`")
+        advice = pasteable(f"write the index again with `backup index {argument(backup.name)}`")
         raise CommandError(f"{error}; the list is not complete; {advice}") from error
     if not is_streamed:
         found.sort(key=lambda entry: (entry.namespace, entry.resource, entry.name))

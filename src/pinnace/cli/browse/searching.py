@@ -42,7 +42,7 @@ class Hit:
 
 
 def search(ctx: click.Context, options: SearchOptions) -> int:
-    """Print the objects in which a text occurs. Returns 1 if there is none, as grep does."""
+    """Print the objects that contain a text. Returns 1 if there is none, as grep does."""
     form = check_format(options.output_format, ("table", "json", "yaml", "name"))
     *names, text = options.names
     if bool(names) == options.all or len(names) > 1:

@@ -22,7 +22,7 @@ _SHOWN_FIELDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A backup in which an object appeared, changed or disappeared."""
+    """A backup that has an object for the first time, in another form, or no longer."""
 
     backup: str
     started: str
@@ -31,7 +31,7 @@ class Revision:
 
 
 def history(ctx: click.Context, options: HistoryOptions) -> None:
-    """Print in which backups an object appeared, changed or disappeared, oldest first."""
+    """Print where an object appeared, changed or disappeared: the backups, oldest first."""
     form = check_format(options.output_format, ("table", "wide", "json", "yaml", "name"))
     choice = chosen(options, None, options.names)
     if not choice.name:
@@ -116,17 +116,17 @@ async def _step(
     if before is None:
         return "added", ()
     uids = before[1].uid, after[1].uid
-    is_anew = all(uids) and uids[0] != uids[1]
-    if not is_anew and before[1].checksum == after[1].checksum:
+    is_new = all(uids) and uids[0] != uids[1]
+    if not is_new and before[1].checksum == after[1].checksum:
         return None
-    what = "created anew" if is_anew else "changed"
+    what = "created again" if is_new else "changed"
     try:
         fields = await _changed(before, after, rules)
     except IndexUnusable:
         raise
     except BrowseError as error:
         return what, (f"the fields cannot be compared: {error}",)
-    return None if fields is None and not is_anew else (what, fields or ())
+    return None if fields is None and not is_new else (what, fields or ())
 
 
 async def _changed(

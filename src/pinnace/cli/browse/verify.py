@@ -35,8 +35,7 @@ class BackupVerifyOptions(BrowseOptions):
     )
     ask_drivers: bool = switch(
         before="timeout",
-        help="With --location: make a VolumeSnapshotContent for each CSI snapshot of which the cluster has"
-        " none,"
+        help="With --location: make a VolumeSnapshotContent for each CSI snapshot without one in the cluster,"
         " so that its driver looks for it; it is removed again, and the snapshot stays.",
     )
     restore: bool = switch(

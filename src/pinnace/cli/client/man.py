@@ -19,7 +19,7 @@ from pinnace.cli.declaring.values import COMMAND, FOLDER
 from pinnace.cli.errors import CommandError, InvalidInput
 
 _SHOWN_BY = (("man", "-l", "-"), ("mandoc", "-a"))
-"""The programs that lay out a page and show it in a pager, in the order in which they are tried."""
+"""The programs that lay out a page and show it in a pager, the first to try first."""
 
 
 class ManOptions(Options):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def say_cluster(client: "KubeClient", doing: str) -> None:
-    """Print what is done to which cluster: `Restoring into cluster https://... (context prod).`"""
+    """Print the action and its cluster: `Restoring into cluster https://... (context prod).`"""
     complain(f"{doing} {title_of(client)}.")
 
 

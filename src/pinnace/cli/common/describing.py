@@ -16,7 +16,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         program: the name of the program in hints, as the user called it.
-        given: the flags by which a command of a hint finds the same objects.
+        given: the flags that make a command of a hint find the same objects.
         colour: whether to use colours.
         details: whether to show what has to be downloaded, and each volume.
         csi: whether to show CSI snapshots.

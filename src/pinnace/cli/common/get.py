@@ -39,7 +39,7 @@ def settings_for(ctx: click.Context, kind: PrintedKind, verb: str) -> Settings:
 
 
 def check_one_way(names: Sequence[str], selector: str) -> None:
-    """Refuse names together with a selector, of which one would have to be ignored. Raises InvalidInput."""
+    """Refuse names together with a selector: one would have to be ignored. Raises InvalidInput."""
     if names and selector:
         raise InvalidInput("give either names or --selector: a named object is shown whatever its labels")
 

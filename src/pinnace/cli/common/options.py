@@ -279,7 +279,7 @@ class GetOptions(SelectorOptions, ListingOptions, selects="Show only"):
 
 
 class DescribeOptions(SelectorOptions, selects="Describe only"):
-    """`describe` of a noun of which nothing is to be downloaded."""
+    """`describe` of a noun that downloads nothing."""
 
     names: Sequence[str] = arguments("[NAME...]")
     details: bool = False

@@ -151,7 +151,7 @@ class _Watched:
 
 
 async def _end(client: KubeClient, watched: _Watched, view: ProgressView) -> JSONObject | None:
-    """The object in its final phase; None when it is deleted. A watch that breaks starts anew from a read."""
+    """The object in its final phase; None when it is deleted. A broken watch starts again from a read."""
     resource, created = watched.resource, watched.created
     name, namespace = created["metadata"]["name"], created["metadata"]["namespace"]
     current = created

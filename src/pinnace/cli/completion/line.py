@@ -24,7 +24,7 @@ class Line:
         option: the flag whose value is typed; None for every other word.
         prefix: the part of the last word in front of the value: `--output=`, or empty.
         typed: the value, or the last word, as far as it is typed.
-        only_arguments: whether `--` was given, after which no word is a flag.
+        only_arguments: whether `--` was given; no later word is a flag.
     """
 
     command: click.Command
@@ -39,7 +39,7 @@ class Line:
 
 
 def read_line(root: click.Group, words: Sequence[str]) -> Line | None:
-    """Read the words after the program's name, of which the last is being typed; None if one is unknown."""
+    """Read the words after the program's name. The last is being typed. None if one is unknown."""
     *before, typed = words or [""]
     reader = _Reader(root)
     rest = iter(before)

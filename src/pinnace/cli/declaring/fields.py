@@ -26,7 +26,7 @@ from pinnace.cli.structs import Struct
 
 
 class Section(StrEnum):
-    """What a flag is about: the title above it in the help, in the order in which they stand there."""
+    """The subject of a flag: the title above it in the help. The help has the titles in this order."""
 
     WHAT = "What"
     WHERE = "Where"
@@ -208,7 +208,7 @@ class Arguments(click.Argument):
         return self.values[min(position, len(self.values) - 1)]
 
     def _bare(self, ctx: click.Context, _param: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
-        """The words; names of objects of the noun without their type, with which `-o name` prints them."""
+        """The words; names of objects of the noun lose their type, which `-o name` prints in front."""
         try:
             return tuple(
                 bare_name(word, self._noun) if self._places[min(at, len(self._places) - 1)] else word

@@ -46,7 +46,7 @@ class Value(NamedTuple):
 
 
 def one_of(*words: str) -> Value:
-    """A value that is one of a few words, all of which the help shows."""
+    """A value that is one of a few words; the help shows all of them."""
     return Value("|".join(words), words=words)
 
 

@@ -31,7 +31,7 @@ class DoctorOptions(DataOptions):
     ),
 )
 def doctor(ctx: click.Context, options: DoctorOptions) -> int:
-    """Check everything that backups and restores need, and say how to mend what is wrong.
+    """Check everything that backups and restores need, and say how to fix what is wrong.
 
     Checked are kubeconfig and credentials, rights, clocks, CSI drivers, and locations by writing, reading and
     deleting a small file. With a server also its definitions, the server and its leader, node agents,

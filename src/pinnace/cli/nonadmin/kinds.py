@@ -1,4 +1,4 @@
-"""The kinds of the tenants' commands, and the namespace in which the commands work."""
+"""The kinds of the tenants' commands, and the namespace that the commands work in."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

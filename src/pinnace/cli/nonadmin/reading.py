@@ -181,7 +181,7 @@ def _refusal(request: JSONObject) -> str:
     conditions = listed(request, "status", "conditions")
     if any(text(each, "type") == NOT_USED for each in conditions):
         return (
-            "it is in the administrator's storage location, from which tenants download nothing: ask the "
+            "it is in the administrator's storage location, and tenants download nothing from there: ask the "
             "administrator for it. Logs can be read of backups into a storage location of your own "
             f"({pasteable('`nonadmin storage-location create --help`')})"
         )

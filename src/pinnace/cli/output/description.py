@@ -32,7 +32,7 @@ class Filters(msgspec.Struct, frozen=True):
 
     Attributes:
         cluster_scoped: `auto`, `included` or `excluded`.
-        selectors: those of which one has to match.
+        selectors: alternatives; one has to match.
     """
 
     namespaces: NameLists

@@ -87,7 +87,7 @@ def cluster_scoped(sheet: Sheet, filters: Filters, note: str = "") -> None:
 
 
 def selectors(sheet: Sheet, filters: Filters) -> None:
-    """Write the label selector, and those of which one has to match."""
+    """Write the label selector, and the alternative ones."""
     sheet.field("Label selector", filters.selector)
     if filters.selectors:
         sheet.line()

@@ -335,7 +335,7 @@ def render_table(
     The only control characters in it are colours of phases: those in cells are escaped.
 
     Args:
-        room: the columns of a terminal, for which the table is made narrower; None changes nothing.
+        room: the columns of a terminal; the table is made narrow enough for them. None changes nothing.
     """
     objects = list(objects)
     rows = [row_of(obj, table, flags) for obj in objects]

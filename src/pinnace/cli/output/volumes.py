@@ -8,7 +8,7 @@ from pinnace.cli.output import cells
 from pinnace.cli.output.layout import Sheet
 
 _GROUPS: Final = {"Completed": "Completed", "Failed": "Failed", "InProgress": "In Progress", "New": "New"}
-"""The phases in the order in which they are shown, and their titles. Those of later versions follow."""
+"""The phases in display order, and their titles. Those of later versions follow."""
 
 
 def pod_volumes(sheet: Sheet, volumes: Sequence[JSONObject], details: bool, *, what: str) -> None:

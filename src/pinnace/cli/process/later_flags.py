@@ -37,7 +37,7 @@ class LaterFlag:
 
 
 _CAVEATS: Final = "pinnace.caveats"
-"""The key in click's context under which the warnings of a command are kept."""
+"""The key of a command's warnings in click's context."""
 
 _BY_CONFIG_MAP: Final = "the ConfigMap that --repo-maintenance-job-configmap names has this setting"
 _ONE_BY_ONE: Final = "volumes are snapshotted one by one"

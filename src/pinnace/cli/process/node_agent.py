@@ -42,7 +42,7 @@ class NodeAgentFlags(MonitoringOptions):
 
 
 class NamedNodeAgentFlags(NodeAgentFlags):
-    """`node-agent`, to which manifests for Velero give the word `server`."""
+    """`node-agent server`, as manifests for Velero call it."""
 
     names: Sequence[str] = arguments("[server]", most=99)
 

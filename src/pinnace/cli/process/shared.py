@@ -39,7 +39,7 @@ def check_address(flag: str, text: str) -> None:
 
 @contextmanager
 def process_errors(*expected: type[Exception]) -> Iterator[None]:
-    """Turn the ways in which a process of a server may end badly into CommandError.
+    """Turn every bad end of a server's process into CommandError.
 
     Args:
         expected: errors beside those of the cluster, the system and the runtime.

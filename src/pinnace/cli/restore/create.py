@@ -100,7 +100,7 @@ class RestoreCreateOptions(
         section=Section.WHAT,
         help="What to do with objects that exist and differ: none leaves them alone, update patches them to"
         " the"
-        " version in the backup, recreate also deletes and creates anew what cannot be patched.",
+        " version in the backup, recreate also deletes and creates again what cannot be patched.",
     )
     status_include_resources: Sequence[str] = comma_list(
         section=Section.WHAT, value=RESOURCES, help="Resource types whose status is restored, '*' for all."

@@ -96,7 +96,7 @@ def _may_recreate(options: RestoreCreateOptions) -> bool:
     deletes = options.existing_resource_policy == ExistingResourcePolicy.RECREATE
     if not deletes or options.confirm or not options.printed().sends or not on_terminal():
         return True
-    print("Objects in the cluster that differ and cannot be patched will be deleted and created anew.")
+    print("Objects in the cluster that differ and cannot be patched will be deleted and created again.")
     return confirmed()
 
 

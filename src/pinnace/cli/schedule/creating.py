@@ -79,7 +79,7 @@ def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions
 
 
 def _verification(options: ScheduleCreateOptions) -> dict[str, str]:
-    """The annotations by which the server verifies backups. Raises InvalidInput."""
+    """The annotations that make the server verify backups. Raises InvalidInput."""
     if not options.verify:
         if options.verify_read_data:
             raise InvalidInput("--verify-read-data has no meaning without --verify")

@@ -43,7 +43,7 @@ def signed_headers(
     body_hash: str = EMPTY_HASH,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The headers that authorize a request, all of which are signed.
+    """The headers that authorize a request. All are signed.
 
     Args:
         url: complete, its path and query quoted by the functions above.

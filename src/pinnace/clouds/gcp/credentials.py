@@ -253,7 +253,7 @@ async def find_google_project(
     else:
         project = origin.project or environ.get("GOOGLE_CLOUD_PROJECT", "")
     if not project:
-        raise StoreConfigError("the Google credentials do not say of which project they are")
+        raise StoreConfigError("the Google credentials do not name their project")
     return project
 
 

@@ -55,7 +55,7 @@ log = get_logger(__name__)
 
 NAME: Final = "backup-deletion"
 WORKERS: Final = 4
-"""Locations in which backups are deleted at once, one backup at a time in each."""
+"""The number of locations with a deletion at work, one backup at a time in each."""
 EXPIRY_PERIOD_SECONDS: Final = 3600.0
 KEPT: Final = timedelta(hours=24)
 """How long a processed request can be read. (docs/spec: CTL 6.4)"""
@@ -398,7 +398,7 @@ class _Opened:
 
 
 def _writable(name: str, obj: JSONObject) -> BackupStorageLocation:
-    """The location of that name, in which backups may be deleted. Raises Refusal."""
+    """The location of that name. Raises Refusal if backups may not be deleted there."""
     try:
         location = decode(BackupStorageLocation, obj)
     except DecodeError as error:

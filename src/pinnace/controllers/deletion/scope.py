@@ -19,9 +19,9 @@ async def foreign_files(store: BackupStore, backup: Backup) -> bool:
     """Whether the location holds another backup of that name.
 
     Deleting a backup that failed because its name was taken must not delete the other backup. Uids alone do
-    not tell them apart, as a backup that was found in the location has another uid in each cluster; the time
-    at which it began does. Schedules of two clusters begin in the same second: then the backup that failed is
-    not the one that is stored.
+    not tell them apart, as a backup that was found in the location has another uid in each cluster; its start
+    time does. Schedules of two clusters begin in the same second: then the backup that failed is not the one
+    that is stored.
 
     Raises:
         StorageError: the location cannot be read now.

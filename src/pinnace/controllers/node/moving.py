@@ -1,6 +1,6 @@
 """Finds the mounted volumes of DataUploads and DataDownloads on a node. (docs/spec: BEY 6.7)
 
-The server has made a pod that has the volume mounted, and says in the status on which node it runs.
+The server has made a pod that has the volume mounted, and names its node in the status.
 """
 
 from contextlib import AbstractAsyncContextManager

@@ -211,7 +211,7 @@ def refuse_other_uploaders(uploader: str) -> None:
 
 
 def source_name(pod_volume: PodVolumeBackup) -> str:
-    """The path under which kopia lists the snapshot: Velero's of 1.17 and later. (docs/spec: KOP 3)"""
+    """The path of the snapshot in kopia's listings: Velero's of 1.17 and later. (docs/spec: KOP 3)"""
     spec = pod_volume.spec
     claim = pod_volume.metadata.annotations.get(labels.PVC_NAME) or spec.volume
     return f"{REQUESTER}/kopia/{spec.pod.namespace}/{spec.pod.name}/{claim}"

@@ -163,7 +163,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
     """Takes objects of one kind from New, or from the phase that stands for it, to their terminal phase.
 
     Args:
-        startable: the phases in which no agent has claimed an object yet.
+        startable: the phases of objects that no agent has claimed yet.
         slots: an object is claimed when one of them is free.
     """
 

@@ -34,7 +34,7 @@ class VolumeContent(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         path: its directory, or its device.
-        directory: the name by which it was looked for; empty for a device.
+        directory: the name that was looked for; empty for a device.
         must_be_mounted: whether the directory is a mount wherever the volume is in use.
     """
 

@@ -45,16 +45,16 @@ def confined(restore: Restore, tenant: str) -> Confinement:
     """Narrow a Restore to what may come from a tenant's location.
 
     Args:
-        tenant: the owner of the location; empty for the administrator's, from which everything may come.
+        tenant: the owner of the location; empty for the administrator's, where everything may come from.
     """
     if not tenant or restore.metadata.labels.get(TRUST_LABEL) == TRUST_VALUE:
         return Confinement(restore=restore, tenant=tenant)
     spec = restore.spec
     if not _admits(spec, tenant):
         problem = (
-            f"the backup lies in a location of the namespace {tenant}, from which nothing but that namespace"
-            f" can be restored: include it, or label the Restore {TRUST_LABEL}={TRUST_VALUE} if you trust all"
-            " that its owner can have written there"
+            f"the backup lies in a location of the namespace {tenant}, and only that namespace can be"
+            f" restored from there: include it, or label the Restore {TRUST_LABEL}={TRUST_VALUE} if you trust"
+            " all that its owner can have written there"
         )
         return Confinement(restore=restore, tenant=tenant, trusted=False, problem=problem)
     narrow = msgspec.structs.replace(

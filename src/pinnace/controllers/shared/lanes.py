@@ -1,4 +1,4 @@
-"""Chooses the lane of its queue in which a key waits, so that no location and no tenant delays the others.
+"""Chooses the lane of a key in its queue, so that no location and no tenant delays the others.
 
 A location that does not answer occupies the worker that waits for it, and a tenant chooses the storage
 endpoint of its own locations. So tenants and the administrator are served round robin, so are the locations

@@ -72,7 +72,7 @@ def moved(location: JSONObject, began_in: str, *, run: str) -> str:
 
 
 class LocationStores:
-    """Opens a store anew for each operation, so that rotated credentials are seen.
+    """Opens a store for each operation, so that rotated credentials are seen.
 
     Its writes pass the fence of the client, if that has one.
 
@@ -116,7 +116,7 @@ class LocationStores:
         return await self._acquire(readable(obj) if obj is not None else await self.location(name))
 
     async def location(self, name: str) -> BackupStorageLocation:
-        """The location of that name, read anew. Raises KubeError, InvalidLocation."""
+        """The location of that name, freshly read. Raises KubeError, InvalidLocation."""
         return readable(await self.raw(name))
 
     async def reopen(self, name: str, began_in: str, *, run: str) -> ReopenedStore:

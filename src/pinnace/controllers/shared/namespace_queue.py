@@ -129,7 +129,7 @@ class NamespaceQueue:
         self._round = 0
 
     def try_start(self, key: Key, run: Backup | Restore, targets: Targets) -> bool:
-        """Start a backup or restore or let it wait; called again, it decides anew.
+        """Start a backup or restore or let it wait; each call decides again.
 
         The log says once which other it waits for.
         """
@@ -177,7 +177,7 @@ class NamespaceQueue:
             self._wake_unblocked()
 
     def waiting(self) -> list[tuple[Key, Key]]:
-        """The keys that wait, in the order in which they may start, each with the key that it waits for."""
+        """The keys that wait, the next to start first, each with the key that it waits for."""
         waiting = sorted(
             (entry for entry in self._entries.values() if not entry.runs), key=lambda entry: entry.order
         )

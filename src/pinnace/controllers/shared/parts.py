@@ -136,7 +136,7 @@ class Parts:
 
     @property
     def lanes(self) -> Lanes:
-        """Chooses the lane of a queue in which a key waits."""
+        """Chooses the lane of a key in a queue."""
         return Lanes(
             self.scope.namespace,
             self.informers.of(BACKUP_STORAGE_LOCATIONS),

@@ -49,10 +49,10 @@ AT_ONCE: Final = 8
 """Locations of the administrator that are synced side by side."""
 
 TENANTS_SECONDS: Final = 120.0
-"""The limit for all tenants' locations together, of which those that waited longest come first."""
+"""The limit for all tenants' locations together; those that waited longest come first."""
 
 TENANT_SECONDS: Final = 30.0
-"""The limit for all locations of one tenant in a round, for which the next round of all others waits."""
+"""The limit for all locations of one tenant in a round; the next round of all others waits for that one."""
 
 TENANT_LOCATION_SECONDS: Final = 15.0
 TENANTS_AT_ONCE: Final = 16
@@ -188,7 +188,7 @@ class BackupSync:
 
 
 def _longest_ago(location: BackupStorageLocation) -> datetime:
-    """The sort key by which locations that were never synced come first."""
+    """The sort key of a location; those that were never synced come first."""
     return location.status.last_synced_time or datetime.min.replace(tzinfo=UTC)
 
 

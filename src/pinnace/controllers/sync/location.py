@@ -282,7 +282,7 @@ class LocationSync:
             if name not in have:
                 await self._scope.client.create(POD_VOLUME_BACKUPS, body, namespace)
         except AlreadyExists:
-            return False  # the next pass finds out to which Backup it belongs
+            return False  # the next pass finds out which Backup it belongs to
         except (NotSynced, Invalid, BadRequest) as error:
             self._leave_out(backup, f"a pod volume backup: {error}")
             return True

@@ -88,7 +88,7 @@ class SyncedLocation:
 
     Attributes:
         name: of the BackupStorageLocation.
-        namespace: the server's, in which the Backups are created.
+        namespace: the server's; the Backups are created there.
         schedule_uid: returns the uid of the Schedule of that name in the cluster, if there is one.
         tenant: the namespace that the location belongs to; empty for the administrator's.
     """
@@ -203,7 +203,7 @@ def _is_of_tenant(backup: Backup, name: str, tenant: str) -> bool:
 
 
 def _without_hooks(spec: JSONObject) -> JSONObject:
-    """The spec, with which a copy of the Backup runs no command of a stranger."""
+    """The spec without hooks, so that a copy of the Backup runs no command of a stranger."""
     return {name: {} if name == "hooks" else value for name, value in spec.items()}
 
 

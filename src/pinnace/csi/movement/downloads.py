@@ -40,7 +40,7 @@ class RestoreMovedData:
 
     @property
     def name(self) -> str:
-        """The name under which operations are stored."""
+        """The action's name in the records of operations."""
         return ACTION
 
     async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:

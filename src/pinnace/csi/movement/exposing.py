@@ -54,11 +54,11 @@ class Exposer:
     async def node(
         self, movement: JSONObject, claim_spec: JSONObject, *, on_node: str = "", of_backup: bool = False
     ) -> str:
-        """The node on which the volume is mounted; empty as long as it is not.
+        """The node that has the volume mounted; empty as long as none has.
 
         Args:
             claim_spec: of the claim that is made for it.
-            on_node: the node on which it must be; empty for any that the settings allow.
+            on_node: the node that must have it; empty for any that the settings allow.
             of_backup: whether it is made of a snapshot, which the settings may ask to be done in another way.
 
         Raises:
@@ -122,14 +122,13 @@ class Exposer:
         found = await self._storage_class(class_name)
         if found is None:
             raise MovementError(
-                f"the storage class {class_name}, of which a volume is to be made of the snapshot, does not"
-                " exist: create it, or name another class for it under backupPVC in the ConfigMap of the node"
-                " agents"
+                f"the storage class {class_name} of the snapshot's temporary volume does not exist: create"
+                " it, or name another class for it under backupPVC in the ConfigMap of the node agents"
             )
         return text(found, "volumeBindingMode") == "WaitForFirstConsumer"
 
     async def _refused_nodes(self, source: SourceVolume, annotations: dict[str, str]) -> Sequence[str]:
-        """The nodes on which the new volume cannot be attached, as the source is.
+        """The nodes that have the source attached, and so cannot attach the new volume.
 
         If they cannot be found out, the annotation that makes it so is removed, in place.
         """
@@ -171,7 +170,7 @@ class Exposer:
         try:
             concurrency = (await self._config(await self._agents.find())).load_concurrency
         except MovementError:
-            return 0  # told when the volume is made, after which everything is cleaned up
+            return 0  # reported when the volume is made; everything is cleaned up after that
         return concurrency.prepare_queue_length if concurrency is not None else 0
 
     async def why_not(self, movement: JSONObject) -> str:

@@ -37,7 +37,7 @@ _POD_LABELS: Final = {
 _PERMANENT: Final = frozenset(
     {"CreateContainerConfigError", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"}
 )
-"""Reasons for which a container waits that do not pass while its pod is as it is."""
+"""Reasons of waiting containers that do not pass while their pod is as it is."""
 _ENDED_PODS: Final = frozenset({"Failed", "Succeeded", "Unknown"})
 
 
@@ -46,7 +46,7 @@ class MovedVolume(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         snapshot: id of the snapshot in the repository.
-        source_namespace: the namespace of the claim that was saved, after which the repository is named.
+        source_namespace: the namespace of the claim that was saved; the repository has its name.
         mover: the program that moved the data.
     """
 
@@ -120,7 +120,7 @@ def new_download(restore: Restore, claim: JSONObject, moved: MovedVolume, locati
 def temporary_claim(
     movement: JSONObject, spec: JSONObject, annotations: Mapping[str, str] | None = None
 ) -> JSONObject:
-    """The claim in the server's namespace by which the data is reached."""
+    """The claim in the server's namespace that gives access to the data."""
     metadata = _temporary(movement)
     if annotations:
         metadata["annotations"] = dict(annotations)
@@ -141,9 +141,9 @@ class PodPlan(msgspec.Struct, frozen=True, kw_only=True):
         image: the server's.
         node: the node that it must run on; empty for any.
         nodes: the nodes that it may run on, where `node` does not say; None for all.
-        volume_terms: node selector terms, one of which the node must fit as well; none if any node does.
+        volume_terms: node selector terms; the node must fit one of them as well. Empty if any node does.
         not_on: nodes that it must not run on.
-        near: labels of the pods of node agents, one of which must be on the node; empty where they are not
+        near: labels of the pods of node agents; one of them must be on the node. Empty where they are not
             known.
         block: attach the volume as a device instead of mounting it.
         read_only: mount the volume read-only.
@@ -207,7 +207,7 @@ def temporary_pod(movement: JSONObject, plan: PodPlan) -> JSONObject:
 
 
 def _pod_labels(movement: JSONObject) -> dict[str, str]:
-    """The labels by which Velero's pods of data movement are found."""
+    """The labels of Velero's pods of data movement."""
     of_kind, group = _POD_LABELS[movement["kind"]]
     return {of_kind: labels.label_value(movement["metadata"]["name"]), labels.EXPOSER_POD_GROUP: group}
 

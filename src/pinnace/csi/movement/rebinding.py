@@ -108,7 +108,7 @@ def is_bound(obj: JSONObject) -> bool:
 
 
 async def _is_awaited(client: KubeClient, movement: JSONObject, volume: JSONObject) -> bool:
-    """Whether the target claim, to which the volume was given, still exists and has no other volume."""
+    """Whether the target claim of the volume still exists and has no other volume."""
     try:
         target = await target_claim(client, movement)
     except MovementError:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pinnace.kube.transport.websocket import Upgrades
 
 KEEP_ALIVE_SECONDS = 30
-"""Below the 90 s after which Go's servers close idle connections: no request is sent into a closing one."""
+"""Go's servers close idle connections after 90 s; below that, no request is sent into a closing one."""
 
 _SUPPRESS_CONNECT_HEADERS = 265
 """Keeps a proxy's headers for CONNECT out of the answer; libcurl's number, as pycurl has no name for it."""
@@ -298,7 +298,7 @@ class Transport:
             lines.append(b"Expect:")
             setopt(pycurl.POST, 1)
             setopt(pycurl.POSTFIELDSIZE, len(request.body))
-            # Not as POSTFIELDS: libcurl sends those anew, on a new connection, when a kept one is cut before
+            # Not as POSTFIELDS: libcurl sends those again, on a new connection, when a kept one is cut before
             # an answer, though the server may have acted. A body it has read cannot be read again.
             setopt(pycurl.READFUNCTION, _body_reader(request.body, request.fence))
         if request.method != ("GET" if request.body is None else "POST"):

@@ -16,7 +16,7 @@ import msgspec
 from pinnace.kube.errors import ConfigError
 
 TOKEN_FILE_REREAD_SECONDS = 60.0
-"""Age at which a token file is read again; the kubelet rotates projected tokens well before they expire."""
+"""A token file of this age is read again; the kubelet rotates projected tokens well before they expire."""
 
 
 class ClientCertificate(msgspec.Struct, frozen=True):

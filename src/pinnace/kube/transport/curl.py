@@ -153,7 +153,7 @@ class Transfer:
 
     def _take_header(self, line: bytes) -> None:
         if line.startswith(b"HTTP/"):
-            # Starts anew after an interim answer (1xx), which does not count.
+            # Starts again after an interim answer (1xx), which does not count.
             fields = line.split(None, 2)
             self.status = int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else 0
             self.headers.clear()

@@ -35,7 +35,7 @@ class InFlightLimit:
         self.in_flight = 0
         self._limit = min(INITIAL_LIMIT, float(self.maximum))
         self._monotonic = monotonic
-        # asyncio's own: a cancellation stays one, also in the turn of the loop in which a slot becomes free.
+        # asyncio's own: a cancellation stays one, also in the same turn of the loop as the release of a slot.
         self._slots = asyncio.Semaphore(self.limit)
         self._surplus = 0
         """The slots that are too many since the limit was lowered; they go as soon as they are free."""
@@ -51,7 +51,7 @@ class InFlightLimit:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[float]:
-        """Wait for a slot and hold it for one request; yields the time at which it was free."""
+        """Wait for a slot and hold it for one request; yields the end of the wait."""
         await self._acquire()
         self.in_flight += 1
         try:

@@ -9,7 +9,7 @@ from pinnace.kube.errors import APIStatusError, KubeError
 
 
 class Silence:
-    """The time for which requests have waited without an answer to any of them.
+    """The waiting time of requests without an answer to any of them.
 
     Args:
         patience_seconds: how long a request is waited for at most, over all its attempts.
@@ -54,5 +54,5 @@ class Silence:
         """How long the oldest request has waited without any other being answered; 0 if none waits."""
         if not self._waiting:
             return 0.0
-        oldest = next(iter(self._waiting.values()))  # in the order in which they were sent
+        oldest = next(iter(self._waiting.values()))  # in the order of sending
         return max(0.0, self._monotonic() - max(oldest, self._answered_at))

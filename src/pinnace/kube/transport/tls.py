@@ -97,7 +97,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate, o
 
 @contextmanager
 def _nameless_file(content: bytes) -> Iterator[str]:
-    """Yield a path from which this process can read the content; nothing remains afterwards.
+    """Yield a path with the content for this process to read; nothing remains afterwards.
 
     It is in memory on Linux, elsewhere a file without a name.
     """

@@ -1,7 +1,7 @@
 """Carries out what a flow decides: read, decide one step, do it, read again, until the pass ends.
 
 Consecutive status steps become one write, made before any other step is carried out. Each status write
-carries the version that was read, so that no decision rests on an old state; a conflict begins the pass anew.
+carries the version that was read, so that no decision rests on an old state; a conflict restarts the pass.
 A pass can be stopped after any step: the next one finds what was done. (NAC 8)
 """
 
@@ -33,7 +33,7 @@ from pinnace.runtime.logfields import get_logger
 log = get_logger(__name__)
 
 MAX_STEPS: Final = 50
-"""Steps of one pass, after which other keys are served; only a deletion with many restores needs more."""
+"""Steps of one pass; other keys are served next. Only a deletion with many restores needs more."""
 
 
 REFUSED_SECONDS: Final = 20.0
@@ -68,7 +68,7 @@ class FlowDriver:
         backoff: delays after passes that ask for another pass.
         gone: called with each request that no longer exists.
         passes: called with the request of each pass.
-        cached: returns the request as a cache shows it; without it, each pass reads the request anew.
+        cached: returns the request as a cache shows it; without it, each pass reads the request again.
     """
 
     def __init__(

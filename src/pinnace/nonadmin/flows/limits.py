@@ -55,7 +55,7 @@ class Slots:
         self._listeners: list[Callable[[str], None]] = []
 
     def on_free(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with each namespace in which a slot becomes free."""
+        """Call `listener` with each namespace that gets a slot free."""
         self._listeners.append(listener)
 
     def taken(self, namespace: str, *, besides: str = "") -> int:

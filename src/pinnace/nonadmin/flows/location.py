@@ -194,7 +194,7 @@ class _LocationFlow(RequestFlow):
         return None
 
     def _endpoints_updated(self) -> Step | None:
-        """Update the annotation by which the server and its node agents, which see no settings, connect."""
+        """Update the annotation with the endpoints for server and node agents, which see no settings."""
         location, allowed = self._facts.location, self._allowed_endpoints()
         if (
             location is None

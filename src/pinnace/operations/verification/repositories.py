@@ -42,7 +42,7 @@ class Lookup(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         missing: snapshots that are not in their repository, or whose repository is missing or damaged.
         unknown: repositories that could not be asked, and why.
-        read: repositories of which data was read.
+        read: repositories whose data was read.
     """
 
     missing: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""The two ways in which a restore on trial is made: in this process from a location, or by a server."""
+"""The two ways of a restore on trial: in this process from a location, or by a server."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress

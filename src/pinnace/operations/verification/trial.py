@@ -132,7 +132,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The name of the restore, with which the names of all scratch namespaces begin."""
+        """The name of the restore; the names of all scratch namespaces begin with it."""
         return f"{PREFIX}-{self.run}"
 
     @property

@@ -35,7 +35,7 @@ _CSI: Final = "CSI snapshots in storage"
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster by which snapshots are looked at.
+    """The cluster that gives access to snapshots.
 
     Attributes:
         snapshotters: the providers of its snapshot locations.

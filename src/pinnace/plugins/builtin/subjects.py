@@ -25,7 +25,7 @@ def namespace_of(subject: JSONObject) -> str:
 
 
 def mapped(subject: JSONObject, mapping: Mapping[str, str]) -> JSONObject:
-    """The subject in the namespace to which its own is mapped; the same one if it is not."""
+    """The subject in the namespace that its own is mapped to; the same one if it is not."""
     old = namespace_of(subject)
     new = mapping.get(old)
     if not old or new is None:

@@ -22,7 +22,7 @@ from pinnace.plugins.protocol import velero_pb2 as wire
 from pinnace.plugins.protocol.methods import Method
 
 _SERVICE_OF_PLUGINS = "plugin"
-# Errors travel in headers, of which gRPC takes 8 KiB.
+# Errors travel in headers, and gRPC takes 8 KiB of those.
 _TEXT_LENGTH = 2000
 _FRAMES = 10
 SERVER_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]

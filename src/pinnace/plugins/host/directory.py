@@ -1,4 +1,4 @@
-"""The executables of the plugin directory, in the order in which they count. (docs/spec: PLG 2)"""
+"""The executables of the plugin directory, in order of precedence. (docs/spec: PLG 2)"""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How a program is started as a plugin, and the line with which it answers. (docs/spec: PLG 3, 4)
+"""How a program is started as a plugin, and the line of its answer. (docs/spec: PLG 3, 4)
 
 Pure, except for reading the environment.
 """
@@ -11,7 +11,7 @@ from pinnace.api.values.digits import is_digits
 from pinnace.plugins.errors import PluginStartError
 
 COOKIE: Final = ("VELERO_PLUGIN", "hello")
-"""A variable by which a plugin knows that a host started it, not a user."""
+"""A variable that tells a plugin that a host started it, not a user."""
 
 CORE_VERSION: Final = "1"
 APP_VERSION: Final = "2"

@@ -1,7 +1,7 @@
 """Keeps a plugin's process there to be called: starts it at the first call, and again after a crash.
 
 One supervisor stands for one program in one operation. Calls that a crash interrupted are repeated one at a
-time on the new process, so that only the call on which it crashes again fails. (PLG 10; docs/adr/080)
+time on the new process, so that only the call that crashes it again fails. (PLG 10; docs/adr/080)
 """
 
 import asyncio
@@ -182,7 +182,7 @@ class Supervisor:
                 return await call(process)
         except PluginCrashed as error:
             if error.was_killed and loop.time() - began > deadline_seconds / 2:
-                raise  # it may well be one that hangs, as the call for which the process was killed
+                raise  # it may well be one that hangs, as the call that the process was killed for
             level, made = ("warning", f"; there may be {leaves_behind}") if leaves_behind else ("info", "")
             self._log.own(level, f"{error}; the call is repeated alone, on a new process{made}")
         try:

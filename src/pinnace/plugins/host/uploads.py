@@ -56,7 +56,7 @@ async def upload(
 
 
 class _Feed(Generic[RequestT]):
-    """From the event loop to the thread in which gRPC iterates messages."""
+    """From the event loop to the thread that iterates messages for gRPC."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, batches: AsyncIterator[Sequence[RequestT]]) -> None:
         self._loop = loop

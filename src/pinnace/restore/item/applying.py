@@ -100,9 +100,9 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a prepared item.
 
     Attributes:
-        created: the API server's answer if the object was created, or created anew.
+        created: the API server's answer if the object was created, or created again.
         in_cluster: the object that existed, if it was left in place.
-        resource: the kind in the version in which the object was created, if that is not the one of its item.
+        resource: the kind in the version of the created object, if the item has another one.
     """
 
     outcome: Outcome
@@ -200,7 +200,7 @@ class Applier:
     async def _create_in_another_version(
         self, sent: Prepared, error: APIStatusError, results: Results
     ) -> Applied:
-        """Create an object that was refused in its version in the first other one in which it is accepted."""
+        """Create an object that was refused in its version in the first other one that is accepted."""
         ref, refusals = sent.ref, [str(error)]
         for resource, item in await sent.others(type(error)):
             try:
@@ -292,7 +292,7 @@ class Applier:
                 Notice(
                     Code.EXISTING_NOT_REPLACED,
                     f"error restoring {sent.ref.id}: {decision.reason}; it could not be deleted to be created"
-                    f" anew: {error}",
+                    f" again: {error}",
                     object=sent.ref.id,
                 )
             ) from error
@@ -431,7 +431,7 @@ def _requires_status(error: Invalid) -> bool:
 _LOGGED: Final = {
     Outcome.UNCHANGED: "Restore of item skipped: it already exists and is the same as the backed up version",
     Outcome.UPDATED: "Updated the existing object",
-    Outcome.RECREATED: "Deleted the existing object and created it anew",
+    Outcome.RECREATED: "Deleted the existing object and created it again",
     Outcome.DIFFERENT: "The existing object differs and was left as it is",
 }
 

@@ -11,7 +11,7 @@
       subjects               warning if it        of the originals   of the originals
                              differs otherwise    stay               stay
     differs                  left alone, warning  patched            patched
-      patch refused          -                    labels set,        deleted and created anew; with
+      patch refused          -                    labels set,        deleted and created again; with
                                                   warning            data behind it: labels set, warning
 
 `life` decides about an item before it is sent, this module afterwards. `writing` carries the decision out; a
@@ -191,5 +191,5 @@ def decide_after_refused_patch(
             return Decision(
                 step=Step.RECREATION, outcome=Outcome.RECREATED, reason=f"it could not be patched: {why}"
             )
-        what += f"; it was not deleted and created anew, as that would delete {behind}"
+        what += f"; it was not deleted and created again, as that would delete {behind}"
     return Decision(step=Step.LABELS, outcome=Outcome.DIFFERENT, reason=what, warning=what)

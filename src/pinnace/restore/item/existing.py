@@ -37,7 +37,7 @@ _TIES_ARE_CHANGED: Final = kinds.group_resources(
     kinds.VOLUME_SNAPSHOTS,
     kinds.VOLUME_SNAPSHOT_CONTENTS,
 )
-"""Kinds in which every restore changes what ties an object to volumes, or adds containers."""
+"""Every restore changes objects of these kinds: the ties to volumes, or the containers."""
 
 
 class ExistingObjects:

@@ -360,9 +360,8 @@ class ItemRestorer:
                 ref.target_namespace,
                 Notice(
                     Code.POD_BESIDE_ITS_JOB,
-                    f"{ref.id} is restored for the data of its volumes, though its Job {job.name} makes"
-                    " its pods"
-                    " anew: it runs beside them, and belongs to no Job. Delete it once its data is restored",
+                    f"{ref.id} is restored for the data of its volumes, though its Job {job.name} makes new"
+                    " pods: it runs beside them, and belongs to no Job. Delete it once its data is restored",
                     object=ref.id,
                 ),
             )

@@ -20,7 +20,7 @@ class Ownership(msgspec.Struct, frozen=True, kw_only=True):
     """The owners of the fields of one object.
 
     Attributes:
-        creator: the manager under whose name the object is created; empty for the restore itself.
+        creator: the manager that the object is created as; empty for the restore itself.
         entries: `metadata.managedFields` of the backup, without the restore's labels.
         is_complete: whether the creator's name is all that the backup says, so that the entries need not be
             written once the object is created.

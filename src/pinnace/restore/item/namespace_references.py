@@ -20,7 +20,7 @@ _LONGEST_SHOWN: Final = 200
 """How many characters of the path of a field are shown."""
 
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
-"""The label by which selectors choose a namespace by its name."""
+"""Selectors choose a namespace by its name through this label."""
 
 _IN_METADATA: Final = ("cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret")
 """The annotations that are looked at: `namespace/name`. Others say where the object itself is, or was."""

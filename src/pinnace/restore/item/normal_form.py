@@ -62,7 +62,7 @@ def normal_forms(
 
 
 def _with_own_metadata(item: JSONObject) -> JSONObject:
-    """A copy of which only the metadata may be changed."""
+    """A copy that owns its metadata; the caller may change nothing else."""
     metadata = item.get("metadata")
     return {**item, "metadata": copied(metadata)} if isinstance(metadata, dict) else dict(item)
 

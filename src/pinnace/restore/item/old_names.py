@@ -21,10 +21,10 @@ NAMED_IN_WARNING: Final = 100
 """How many objects the warning names; the log names all."""
 
 _REMADE: Final = frozenset(group_resources(PODS, REPLICA_SETS, CONTROLLER_REVISIONS, JOBS))
-"""Kinds that are made anew from their owners, which are named instead."""
+"""Kinds that are made again from their owners, which are named instead."""
 
 _LEFT: Final = frozenset({Outcome.UNCHANGED, Outcome.DIFFERENT})
-"""The outcomes with which the cluster keeps its own version of an object."""
+"""With these outcomes the cluster keeps its own version of an object."""
 
 
 class OldNames:

@@ -26,7 +26,7 @@ class _Definition(msgspec.Struct, frozen=True):
     """What a definition says about the versions of its kind.
 
     Attributes:
-        stored: the version in which objects are stored.
+        stored: the version of stored objects.
         is_one_form: whether an object has the same fields in all versions, as nothing converts it.
     """
 

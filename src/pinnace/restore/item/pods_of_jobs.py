@@ -1,6 +1,6 @@
 """Leaves the pods of Jobs to the Jobs that the same restore brings back. (docs/spec: RST 10; docs/adr/085)
 
-A restored Job makes its pods anew, and does not adopt one from the backup, whose labels name the old Job:
+A restored Job makes new pods, and does not adopt one from the backup, whose labels name the old Job:
 both would do the work side by side, and the one from the backup would belong to nobody for ever. The
 exceptions are pods with the data of volumes, which is restored into the pods themselves, and Jobs with a
 selector of their user's own, which adopt.
@@ -47,7 +47,7 @@ class PodsOfJobs:
         self._known: dict[tuple[str, str, str], OwningJob | None] = {}
 
     def job_of(self, ref: ItemRef, pod: JSONObject, filters: RestoreFilter) -> OwningJob | None:
-        """The Job to which a pod is left; None if it is restored like other pods.
+        """The Job that a restore leaves a pod to; None if the pod is restored like others.
 
         Args:
             pod: as in the backup.
@@ -79,4 +79,4 @@ class PodsOfJobs:
             return OwningJob(name=name, reason=f"its Job {name} is finished", is_finished=True)
         if mapping(job, "spec").get("manualSelector") is True:
             return None
-        return OwningJob(name=name, reason=f"its Job {name} makes its pods anew", is_finished=False)
+        return OwningJob(name=name, reason=f"its Job {name} makes new pods", is_finished=False)

@@ -108,13 +108,13 @@ class ClusterWriter:
         *,
         field_manager: str = "",
     ) -> tuple[APIResource, bytes]:
-        """Delete the object that was found, wait until it is gone, and create it anew.
+        """Delete the object that was found, wait until it is gone, and create it again.
 
         If the new object is refused, the former one is created again, without the metadata that servers set.
 
         Args:
-            versions: the new object in its version, in which the former one was found, then in the others in
-                which the server may accept it.
+            versions: the new object in its version, which is that of the former one, then in the others that
+                the server may accept.
 
         Returns:
             The object as the API server stored it, and the resource with its version.
@@ -129,7 +129,7 @@ class ClusterWriter:
             if namespace
             else f"{resource.group_resource}/{name}"
         )
-        # As the server has it in each version: it may not take it back in the one in which it was found.
+        # As the server has it in each version: it may not take it back in the one that it was found in.
         former = [(resource, found)]
         former += [(other, await self._client.get(other, name, namespace)) for other, _ in versions[1:]]
         propagation = "Orphan" if resource.group_resource == _WITH_OWN_CLAIMS else "Background"
@@ -144,7 +144,7 @@ class ClusterWriter:
             raise ItemError(
                 Notice(
                     Code.EXISTING_NOT_REPLACED,
-                    f"error restoring {title}: it was deleted to be created anew, but is still there after"
+                    f"error restoring {title}: it was deleted to be created again, but is still there after"
                     f" {limit_seconds:g} seconds: see its finalizers, and restore it again when it is gone",
                 )
             )
@@ -164,8 +164,8 @@ class ClusterWriter:
         raise ItemError(
             Notice(
                 Code.EXISTING_NOT_REPLACED,
-                f"error restoring {title}: it was deleted to be created anew, and the new object was refused:"
-                f" {'; '.join(refusals)}; {outcome}",
+                f"error restoring {title}: it was deleted to be created again, and the new object was"
+                f" refused: {'; '.join(refusals)}; {outcome}",
             )
         )
 
@@ -176,7 +176,7 @@ class ClusterWriter:
         namespace: str | None,
         field_manager: str = "",
     ) -> tuple[tuple[APIResource, bytes] | None, list[str]]:
-        """Create an object in the first version in which it is accepted; return it, and the refusals."""
+        """Create an object in the first version that the server accepts; return it, and the refusals."""
         refusals: list[str] = []
         for resource, body in versions:
             try:

@@ -66,7 +66,7 @@ class _Document(_Strict):
 
 
 class ResourceGlob:
-    """A pattern for `plural.group` in which `*` does not cross a dot, and `**` does. (docs/spec: BEY 5.3)"""
+    """A pattern for `plural.group`: `*` does not cross a dot, and `**` does. (docs/spec: BEY 5.3)"""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern

@@ -52,7 +52,7 @@ def merged(item: JSONObject, patch: Mapping[str, Any]) -> JSONObject:
     group = text(item, "apiVersion").rpartition("/")[0]
     if "." in group and group not in KUBERNETES_GROUPS:
         raise PatchError(
-            f"{text(item, 'kind')} of {group} is a custom resource, for which there are no strategic patches:"
+            f"{text(item, 'kind')} of {group} is a custom resource; there are no strategic patches for those:"
             " use mergePatches or patches"
         )
     result = _Merge(text(item, "kind")).objects(copy.deepcopy(item), patch, "")

@@ -202,7 +202,7 @@ class SimulatedCluster:
         return found
 
     async def list_version(self, resource: APIResource) -> str:
-        """Return the resourceVersion from which a watch gets every later change of what exists."""
+        """Return the resourceVersion for a watch of every later change of what exists."""
         return await self._client.list_version(resource)
 
     def watch(self, resource: APIResource, *, resource_version: str) -> AsyncGenerator[WatchEvent, None]:
@@ -243,7 +243,7 @@ class SimulatedCluster:
         return admitted
 
     def _is_deleted(self, resource: APIResource, obj: JSONObject, namespace: str | None) -> bool:
-        """Whether the object still exists, and would be deleted before it is created anew."""
+        """Whether the object still exists, and would be deleted before it is created again."""
         return (resource.group_resource, namespace or "", obj["metadata"]["name"]) in self._deleted
 
 

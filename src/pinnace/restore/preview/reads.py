@@ -23,13 +23,13 @@ _OBJECTS_FOR_A_REQUEST: Final = 100
 
 _REQUESTS_IN_A_NAMESPACE: Final = 4
 _REQUESTS_FOR_A_KIND: Final = 16
-"""The number of requests at which a list is tried; if it is too long, it is tried again at twice as many."""
+"""After this number of requests a list is tried; if it is too long, again after twice as many."""
 
 _NEVER: Final = 1 << 62
 
 
 class _Budget(msgspec.Struct):
-    """The number of requests that were made, and the number at which a list is tried."""
+    """The number of requests that were made, and the number that makes a list worth a try."""
 
     try_at: int
     requests: int = 0

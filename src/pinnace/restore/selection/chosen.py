@@ -88,7 +88,7 @@ def owners(item: JSONObject) -> Iterator[tuple[str, str]]:
 
 
 def dependencies(item: JSONObject, namespace: str) -> list[Key]:
-    """The objects to which the pods of an object refer in their namespace; optional references included."""
+    """The objects that the pods of an object refer to in their namespace; optional references included."""
     found: dict[Key, None] = {}
     for path in _POD_SPECS:
         for kind, name in _of_pod(member(item, *path)):

@@ -1,4 +1,4 @@
-"""The order in which the kinds of an archive are restored. (docs/spec: RST 8, BEY 5.5)"""
+"""The restore order of the kinds of an archive. (docs/spec: RST 8, BEY 5.5)"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -31,10 +31,10 @@ DEFAULT_PRIORITIES: Final[tuple[str, ...]] = (
     "podsecuritypolicies.policy",
     "securitycontextconstraints.security.openshift.io",
     "pods",
-    # After pods, so that a restored pod is adopted and not created anew.
+    # After pods, so that a restored pod is adopted and not created again.
     "replicasets.apps",
     "clusterclasses.cluster.x-k8s.io",
-    # Both before services, for which the control plane would create others, and remove the restored ones.
+    # Both before services: the control plane creates its own for services, and removes restored ones then.
     "endpoints",
     "endpointslices.discovery.k8s.io",
     "services",

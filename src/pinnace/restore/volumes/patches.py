@@ -28,7 +28,7 @@ from pinnace.volumes.pods.pod_claims import claim_name
 _NEWLY_PROVISIONED: Final = (BackupMethod.CSI_SNAPSHOT, BackupMethod.POD_VOLUME_BACKUP)
 _ENDED_PODS: Final = ("Succeeded", "Failed")
 _PASSING: Final = (Conflict, ConnectionFailed, ServerFault, TooManyRequests)
-"""Errors after which the next look may succeed."""
+"""Passing errors: the next look may succeed."""
 
 
 class WantedPatch(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -223,7 +223,7 @@ def decode_patches(found: Iterable[JSONObject]) -> list[WantedPatch]:
 
 
 def digest_of_patches(wanted: Sequence[WantedPatch]) -> str:
-    """A digest, by which a server knows that the list in the location is the one that was stored."""
+    """A digest; it proves to a server that the list in the location is the one that was stored."""
     return sha256(orjson.dumps(encode_patches(wanted), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

@@ -176,7 +176,7 @@ class VolumeDataKeeper(msgspec.Struct):
     read: ReadItem = lambda _resource, _namespace, _name: None
     """Reads an item of the backup."""
     is_tuned: bool = False
-    """Whether the restore has settings for the uploader, of which restic has none."""
+    """Whether the restore has settings for the uploader; restic takes none."""
     _handled: set[Claim] = msgspec.field(default_factory=set)
 
     @classmethod

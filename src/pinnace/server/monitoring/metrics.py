@@ -272,7 +272,7 @@ class ServerMetrics:
         """Remove the series of all other schedules, and of all other backups.
 
         Args:
-            schedules: the schedules that exist, or of which there are backups.
+            schedules: the schedules that exist, or have backups.
             backups: schedule and name of all backups.
         """
         for schedule in (self._of_schedule.keys() | self._last.keys()) - {"", *schedules}:

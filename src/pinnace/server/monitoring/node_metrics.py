@@ -26,7 +26,7 @@ _COUNTERS = {
 """Gauges to the client library, which would add `_total` to the name of a counter."""
 
 _MOVEMENTS: Final = {"Completed": "success", "Failed": "failure", "Canceled": "cancel"}
-"""The end of the name of the counter, by the phase in which a transfer has ended. (docs/spec: BEY 10.3)"""
+"""The end of the counter's name, by the last phase of a transfer. (docs/spec: BEY 10.3)"""
 
 _OPERATIONS: Final = ("restic_restic_operation", "podVolume_pod_volume_operation")
 """The name before Velero 1.10, and the name since. (docs/spec: BEY 10.3)"""

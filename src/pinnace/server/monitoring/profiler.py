@@ -1,4 +1,4 @@
-"""The profiler's pages, under the paths at which operators of Go programs look for them. (docs/spec: SRV 7)
+"""The profiler's pages, under the paths that operators know from Go programs. (docs/spec: SRV 7)
 
 They answer plain text rather than Go's format, with names of functions and files but no values. They are
 served on this machine only, unless the address has another host.

@@ -33,7 +33,7 @@ VALID_KEYS = (
 )
 _CUSTOMER_KEY = (
     "data is not encrypted with a key of the customer's own (SSE-C); leave it out, and use kmsKeyId or"
-    " serverSideEncryption, with which the store has the key"
+    " serverSideEncryption; the store has the key then"
 )
 REFUSED_KEYS = {
     "customerKeyEncryptionFile": _CUSTOMER_KEY,
@@ -109,7 +109,7 @@ class S3Config:
 
 
 def parse_s3_config(config: Mapping[str, str]) -> S3Config:
-    """Check a configuration, all keys of which are texts, and give them types.
+    """Check a configuration of texts, and give its values types.
 
     Raises:
         StoreConfigError: an unknown key, a value that cannot be parsed, a missing credentials file.

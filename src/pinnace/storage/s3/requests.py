@@ -513,7 +513,7 @@ async def find_bucket_region(
     policy: RequestPolicy,
     service_urls: tuple[str, ...] = PARTITION_URLS,
 ) -> str:
-    """Ask AWS in which region a bucket is; needs no credentials. (docs/spec: STO 14.1, 15)
+    """Ask AWS for the region of a bucket; needs no credentials. (docs/spec: STO 14.1, 15)
 
     Raises:
         StorageError: no partition knows the bucket, or none could be reached.

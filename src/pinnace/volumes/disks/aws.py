@@ -39,7 +39,7 @@ _OWNER_TAG = "kubernetes.io/cluster/"
 _OLD_OWNER_TAG = "KubernetesCluster"
 _READY_SECONDS = 300.0
 _CLOCK_DIFFERENCE = timedelta(minutes=5)
-"""The largest difference between our clock and EC2's at which it takes our signatures."""
+"""EC2 refuses the signatures of a clock that differs by more from its own."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -169,9 +169,7 @@ class EBSSnapshotter:
             SnapshotError, StorageError: EC2 refused, or the volume failed.
         """
         if not volume_az:
-            raise SnapshotError(
-                f"cannot make a volume of {snapshot_id}: the backup does not say in which zone it was"
-            )
+            raise SnapshotError(f"cannot make a volume of {snapshot_id}: the backup does not name its zone")
         what = f"cannot make a volume of {snapshot_id}"
         found = items(
             await self._ec2.call("DescribeSnapshots", {"SnapshotId.1": snapshot_id}, what), "snapshotSet"

@@ -68,7 +68,7 @@ def region_of(zones: str) -> str:
 def place_of(zones: str) -> DiskLocation:
     """The place that the zone text of a volume means. (docs/spec: STO 14.2) Raises SnapshotError."""
     if not zones:
-        raise SnapshotError("the persistent volume does not say in which zone its disk is")
+        raise SnapshotError("the persistent volume does not name the zone of its disk")
     if _ZONES_SEPARATOR in zones:
         return DiskLocation(path=f"regions/{region_of(zones)}", zones=tuple(zones.split(_ZONES_SEPARATOR)))
     return DiskLocation(path=f"zones/{quote(zones, safe='')}", zones=(zones,))

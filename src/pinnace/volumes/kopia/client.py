@@ -1,4 +1,4 @@
-"""Runs kopia's operations: each opens the repository anew, and none leaves a process or a private file.
+"""Runs kopia's operations: each opens the repository itself, and none leaves a process or a private file.
 
 The caller holds the locks that an operation needs (see `uploader.locks`). Restoring and saving report their
 progress every ten seconds, if it has changed. (docs/spec: KOP)
@@ -341,7 +341,7 @@ class Kopia:
     async def _prepare(self, access: Access) -> None:
         """Set the policy unless the repository has it.
 
-        Velero's own repositories have another, and so has one that was made anew since the last call.
+        Velero's own repositories have another, and so has one that was made again since the last call.
         """
         found = await self._ask(access, commands.show_policy(), QUICK_SECONDS)
         if not parse_policy_fits(found, commands.POLICY):
@@ -402,7 +402,7 @@ class Kopia:
             await self._forget(access, snapshot)
 
     async def _write_unique_id(self, access: Access, unique_id: bytes) -> None:
-        """Write the blob by which Velero 1.18 recognises an initialised repository."""
+        """Write the blob that marks a repository as initialised for Velero 1.18."""
         opened = access.opened
         location, provider = opened.location, opened.location.spec.provider
         suffix = ".f" if qualified_provider(provider) == FILESYSTEM_PROVIDER else ""

@@ -56,7 +56,7 @@ class Times(msgspec.Struct, frozen=True):
 
 
 class Listings:
-    """Takes the listings of directories that kopia prints, one a line, in the order in which it was asked.
+    """Takes the listings of directories that kopia prints, one a line, in the order of the requests.
 
     Attributes:
         times: what is to be set.
@@ -123,7 +123,7 @@ def batches(asked: Sequence[Directory]) -> Iterator[list[Directory]]:
 
 
 def is_content(obj: str) -> bool:
-    """Whether an object is a single content of the repository, of which one call can show many."""
+    """Whether an object is a single content of the repository; one call can show many of those."""
     return _CONTENT_ID.fullmatch(obj) is not None
 
 

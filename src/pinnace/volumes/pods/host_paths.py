@@ -113,7 +113,7 @@ def find_device(pods: Path, pod_uid: str, volume: str) -> Path:
 
 
 def is_csi_parent(path: Path) -> bool:
-    """Whether this is the directory in which CSI mounts a volume, beside its own notes."""
+    """Whether CSI mounts a volume in this directory, beside its own notes."""
     mounted = path.parent.name == CSI_PLUGIN and (path / CSI_MOUNT).is_dir()
     return mounted and (path / CSI_NOTES).is_file()
 

@@ -7,7 +7,7 @@ class VolumesInFlight:
     """Volumes of a pod that a node agent was asked to save.
 
     Attributes:
-        errors: of the volumes for which nobody could be asked; each counts once.
+        errors: of the volumes that nobody could be asked to save; each counts once.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ class PodVolumeRestores:
 
         Args:
             pod: as the API server returned it.
-            original_namespace: of the pod in the backup, after which the repository is named.
+            original_namespace: of the pod in the backup; the repository has its name.
             snapshots: volume name to its snapshot.
 
         Returns:

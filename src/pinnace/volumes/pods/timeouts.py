@@ -15,7 +15,7 @@ class Timeout:
     Before its first volume a run may wait long for a worker, which says nothing about its volumes.
 
     Args:
-        annotations: of the Backup or Restore, one of which may name another timeout.
+        annotations: of the Backup or Restore; one of them may name another timeout.
         default: the server's.
     """
 

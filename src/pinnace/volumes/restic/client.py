@@ -1,4 +1,4 @@
-"""Runs restic's operations: each opens the repository anew, and none leaves a process or a file.
+"""Runs restic's operations: each opens the repository itself, and none leaves a process or a file.
 
 The caller holds the locks that an operation needs (see `locks`). Restoring and saving report their progress
 every ten seconds, if it has changed. (docs/spec: PVL 7, 8)

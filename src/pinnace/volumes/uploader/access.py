@@ -40,7 +40,7 @@ from pinnace.volumes.uploader.errors import AccessError
 from pinnace.volumes.uploader.passwords import LEGACY_FIRST, read_password
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-"""A proxy would resolve the names of a tenant's location anew, and connect to what is refused here."""
+"""A proxy would resolve the names of a tenant's location itself, and connect to what is refused here."""
 
 
 class Repository(msgspec.Struct, frozen=True, kw_only=True):

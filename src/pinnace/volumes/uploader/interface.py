@@ -1,6 +1,6 @@
 """The interface of the programs that save volumes, restic and kopia. (docs/adr/050)
 
-Each call opens the repository anew and leaves no process and no private file behind, also when it is
+Each call opens the repository itself and leaves no process and no private file behind, also when it is
 cancelled. The caller holds the locks that an operation needs (see `locks`).
 """
 
@@ -35,8 +35,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         path: a directory or, for a volume in Block mode, a device.
-        name: the path under which the snapshot is listed, which finds the one before of the same volume;
-            restic uses `parent` instead.
+        name: the path of the snapshot in listings; it finds the previous snapshot of the same volume. restic
+            uses `parent` instead.
         tags: put on the snapshot; together they must be unlike those of any other.
         parent: id of an earlier snapshot of the same volume, to save reading what has not changed; kopia
             finds it by itself.

@@ -172,7 +172,7 @@ async def test_a_missing_volume_or_snapshot_is_named(opened: Open) -> None:
         await snapshotter.create_snapshot("vol-0123", ZONE, TAGS)
     with pytest.raises(EC2Error, match=r"snapshot|Snapshot"):
         await snapshotter.create_volume_from_snapshot("snap-0123", "gp2", ZONE, None)
-    with pytest.raises(SnapshotError, match="does not say in which zone"):
+    with pytest.raises(SnapshotError, match="does not name its zone"):
         await snapshotter.create_volume_from_snapshot("snap-0123", "gp2", "", None)
 
 

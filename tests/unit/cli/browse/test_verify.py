@@ -421,7 +421,7 @@ def test_metadata_of_another_backup_is_reported(directory: Path, capsys: Printed
                     {"backupMethod": "NativeSnapshot", "nativeSnapshotInfo": {"snapshotHandle": "snap-1"}}
                 ]
             },
-            "the volume infos name a snapshot snap-1 of which there is no record",
+            "the volume infos name a snapshot snap-1 without a record",
         ),
         ({"errors": 3}, {"results": {}}, "the metadata counts 3 errors, the results have 0"),
         ({}, {"results": {"warnings": {"velero": ["odd"]}}}, "counts 0 warnings, the results have 1"),

@@ -164,7 +164,7 @@ def test_create_sends_the_schedule(capsys: pytest.CaptureFixture[str], cluster: 
         (["s"], "--schedule is required, as in --schedule '0 3 * * *' or --schedule @daily"),
         (["s", "--schedule", "0 7 * *"], "invalid schedule: Expected exactly 5 fields, found 4: 0 7 * *"),
         (["s", "--schedule", "@every 0s"], "invalid schedule: the interval must be positive: @every 0s"),
-        (["s", "--schedule", "0 0 30 2 *"], "there is no time at which it fires: 0 0 30 2 *"),
+        (["s", "--schedule", "0 0 30 2 *"], "it never fires: 0 0 30 2 *"),
         (["s", "--schedule", "@daily", "-o", "xml"], 'invalid output format "xml"'),
         (["s", "--schedule", "@daily", "--ordered-resources", "x"], "Invalid OrderedResources 'x'."),
         (["s", "--schedule", "@daily", "--wait"], "unknown flag: --wait"),

@@ -640,7 +640,7 @@ async def test_a_snapshot_whose_storage_class_is_gone_is_not_waited_for(stage: S
 
     assert stage.phase == "Failed"
     assert stage.obj["status"]["message"].startswith(
-        "the storage class fast, of which a volume is to be made"
+        "the storage class fast of the snapshot's temporary volume does not exist"
     )
 
 

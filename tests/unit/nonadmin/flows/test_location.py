@@ -422,4 +422,4 @@ async def test_the_reason_of_a_refused_copy_is_written_once() -> None:
     assert (seen["status"], seen["reason"]) == ("False", "SecretSyncFailed")
     assert seen["message"].startswith("Failed to sync secret to OADP namespace: data: too large")
     assert "canary" not in seen["message"]
-    assert one.cluster.writes() == written  # the next try says nothing anew
+    assert one.cluster.writes() == written  # the next try says nothing again

@@ -139,4 +139,4 @@ def test_a_refused_patch_recreates_only_what_is_immutable_and_has_nothing_behind
     assert cell(decision) == (ANEW if asked and behind is None else LEFT_LABELLED)
     why = str(refusal) if refusal else "it is nested too deeply to be compared"
     assert why in decision.reason
-    assert decision.reason.endswith(f"anew, as that would delete {behind}") == bool(asked and behind)
+    assert decision.reason.endswith(f"again, as that would delete {behind}") == bool(asked and behind)

@@ -49,7 +49,7 @@ def pod_of_job(name: str, owner: str, **fields: Any) -> JSONObject:
 async def test_a_pod_is_left_to_the_job_that_is_restored(
     harness: Harness, owner: JSONObject, spec: dict[str, Any], is_restored: bool
 ) -> None:
-    """A restored Job makes its pods anew: two would do its work, and one of them belong to nobody."""
+    """A restored Job makes new pods: two would do its work, and one of them belong to nobody."""
     mounted = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
     results = await harness.restore(
         owner,
@@ -89,6 +89,6 @@ async def test_a_pod_with_the_data_of_its_volumes_is_restored_beside_its_job(har
 
     assert harness.world.created_of("pods") == ["ns-1/p"]
     assert (
-        "pods/ns-1/p is restored for the data of its volumes, though its Job j makes its pods anew"
+        "pods/ns-1/p is restored for the data of its volumes, though its Job j makes new pods"
         in (results.warnings.namespaces["ns-1"][0])
     )

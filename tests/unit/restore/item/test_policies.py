@@ -157,7 +157,7 @@ async def test_if_the_new_object_is_refused_the_former_one_is_created_again(harn
     assert labels_of(harness.world.objects[key]) == {"keep": "me"}
     (error,) = results.errors.namespaces["ns-1"]
     assert error == (
-        "error restoring configmaps/ns-1/cm: it was deleted to be created anew, and the new object was"
+        "error restoring configmaps/ns-1/cm: it was deleted to be created again, and the new object was"
         " refused: no; the former one was created again"
     )
     assert outcome_of(harness.outcomes, "v1/ConfigMap", "ns-1/cm") == Outcome.FAILED

@@ -137,7 +137,7 @@ async def test_a_volume_that_comes_late_gets_policy_and_labels_back_in_a_mapped_
         (info(of_volume=PersistentVolumeInfo(reclaim_policy="Retain")), "Immediate", "Retain"),
         (info(of_volume=PersistentVolumeInfo(reclaim_policy="Delete")), "WaitForFirstConsumer", ""),
     ],
-    ids=["nothing known", "not provisioned anew", "the class gives the policy", "the default does"],
+    ids=["nothing known", "not provisioned again", "the class gives the policy", "the default does"],
 )
 async def test_a_volume_that_needs_no_patch_is_not_waited_for(
     scene: Scene, of_backup: BackupVolumeInfo, binding: str, policy: str

@@ -30,7 +30,7 @@ def restore_actions(
         client: of the cluster that is restored into.
         discovery: what that cluster serves.
         namespace: the server's, where the ConfigMaps of the actions are.
-        pod_volumes: those of the restore's backup, for whose data pods wait; None where no node agents fill
+        pod_volumes: those of the restore's backup; pods wait for their data. None where no node agents fill
             volumes.
     """
     storage_classes = discovery.preferred(STORAGE_CLASSES.group_resource) or STORAGE_CLASSES

@@ -1,4 +1,4 @@
-"""The init container in which a pod waits for its volumes, as the ConfigMap of the action wants it: pure.
+"""The init container that makes a pod wait for its volumes, as the ConfigMap of the action wants it: pure.
 
 A ConfigMap that is wrong somewhere must not keep pods from coming back: what cannot be used is logged, and
 the default taken. (docs/spec: PVL 10, API 12)

@@ -1,4 +1,4 @@
-"""Jobs: removes the labels by which the old Job found its pods; the new one gets its own. (RST 16)"""
+"""Jobs: removes the labels that tied pods to the old Job; the new one gets its own. (RST 16)"""
 
 from typing import Final
 

@@ -52,7 +52,7 @@ class AddClaimsOfPod:
 class FreePod:
     """Frees a pod from its old node, token volume and values of classes; the cluster gives it new ones.
 
-    The containers by which it was debugged go too: a new pod may have none.
+    Ephemeral containers for debugging go too: a new pod may have none.
     """
 
     name = "velero.io/pod"

@@ -36,7 +36,7 @@ class FreeService:
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Keep `None` as cluster IP, and the ports that the restore or the user wants.
 
-        Load balancer IP and external IPs stay, and a health check port of which nothing says who chose it.
+        Load balancer IP and external IPs stay, and a health check port if nothing says who chose it.
 
         Raises:
             ActionError: the annotation of `kubectl apply` cannot be read.
