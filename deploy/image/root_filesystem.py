@@ -28,7 +28,7 @@ SOURCE = Path(__file__).parents[2]
 PROGRAMS = ("python3", "restic", "libstdc++6")
 """Debian packages that come with all they depend on; the last is for Python packages in C++."""
 DATA = ("base-files", "ca-certificates", "tzdata")
-"""Debian packages of which only the files are wanted: what they depend on is for their installation."""
+"""Only the files of these Debian packages are wanted: what they depend on is for their installation."""
 LEFT_OUT = frozenset({"dpkg", "tar"})
 """Packages that others need only for their installation."""
 
@@ -243,7 +243,7 @@ def _python_version(tree: Path) -> str:
 
 
 def _wheel_tags(version: str, machine: Machine) -> list[str]:
-    """The options by which pip chooses wheels for the image's interpreter, not for its own."""
+    """The options that make pip choose wheels for the image's interpreter, not for its own."""
     tags = ["--implementation", "cp", "--python-version", version]
     for abi in (f"cp{version.replace('.', '')}", "abi3", "none"):
         tags += ["--abi", abi]
@@ -268,7 +268,7 @@ def _pinned(name: str, requirements: str) -> str:
 
 
 def _check_libraries(tree: Path, loader: Arguments) -> None:
-    """Refuse a tree in which a Python package lacks a library: it would show in a pod, and late."""
+    """Refuse a tree with a Python package that lacks a library: it would show in a pod, and late."""
     lacking = set()
     for extension in sorted((tree / "usr/local/lib").rglob("*.so")):
         for name, found in re.findall(

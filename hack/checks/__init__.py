@@ -1,1 +1,1 @@
-"""Checks of `make check` for which there is no tool."""
+"""Checks of `make check` that no tool has."""

@@ -7,7 +7,7 @@ Used by the tests, the demo and the benchmarks, and from a shell by `python -m h
     processes.py       child processes that cannot outlive their parent
     pki.py             one certificate authority a cluster
     control_plane.py   class ControlPlane
-    nodes/             class NodeCluster: a control plane with nodes, on which pods run; images for them
+    nodes/             class NodeCluster: a control plane with nodes for pods; images for them
     stores/            S3Server, GCSServer and AzureBlobServer
     faults.py          faults on the way to a server, as data
     proxy.py           class FaultProxy, which carries them out

@@ -91,8 +91,8 @@ class ExpireContinue:
     """Answer 410 to a list request that has a continue token.
 
     Args:
-        offer_token: whether the answer has a token in `metadata.continue` with which the client may go on at
-            the newest state, as the API server offers. The token is a real one: the server accepts it.
+        offer_token: whether the answer has a token in `metadata.continue` for the client to go on at the
+            newest state, as the API server offers. The token is a real one: the server accepts it.
     """
 
     offer_token: bool
@@ -194,7 +194,7 @@ class Rule:
 
 
 class RuleList:
-    """Rules in the order in which they were added; the first that strikes decides.
+    """Rules in the order of their addition; the first that strikes decides.
 
     Args:
         seed: of the chance behind `probability`, so that a failing test can be run again the same way.

@@ -99,7 +99,7 @@ class CertificateAuthority:
 
 
 def issue_signing_key(directory: Path, name: str) -> KeyPair:
-    """Make a bare key pair, with which the API server signs the tokens of service accounts.
+    """Make a bare key pair for the API server to sign the tokens of service accounts with.
 
     Returns:
         The pair; its `certificate` is the public key alone.

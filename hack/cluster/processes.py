@@ -22,7 +22,7 @@ LEASH = Path(__file__).with_name("leash.py")
 POLL_SECONDS = 0.05
 LOG_TAIL_LINES = 20
 
-# Below the range from which kernels take the local ports of outgoing connections (32768 and up on Linux,
+# Below the kernels' range for local ports of outgoing connections (32768 and up on Linux,
 # 49152 and up elsewhere), so that a server can be restarted on its port in the middle of a test.
 PORTS = range(20_000, 32_000)
 

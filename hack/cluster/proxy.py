@@ -73,7 +73,7 @@ HOP_BY_HOP = frozenset(
 )
 # Headers that aiohttp's client would add where the real client sent none.
 NOT_OURS_TO_ADD = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-# Turns of the loop in which a connection that was shut down is closed.
+# Turns of the loop until a connection that was shut down is closed.
 CLOSING_TURNS = 10
 
 

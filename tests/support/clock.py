@@ -88,7 +88,7 @@ class FakeClock:
         self.time = end
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, and tasks run at each moment at which something is due."""
+        """Let time pass, and tasks run at each moment that has something due."""
         await settled()
         end = self.time + seconds
         while due := self._next_until(end):

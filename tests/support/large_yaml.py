@@ -1,4 +1,4 @@
-"""Reading YAML of thousands of lines, for which the library's reader in C takes a tenth of the time."""
+"""Reading YAML of thousands of lines: the library's reader in C takes a tenth of the time for it."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Nodes for pods, of real parts.
 
-cluster.py         class NodeCluster: a control plane with nodes, on which pods run
+cluster.py         class NodeCluster: a control plane with nodes for pods
 node.py            class Node: containerd and a kubelet in namespaces of their own
 init.py            the first process of a node
 config.py          configuration files of a node

@@ -59,7 +59,7 @@ class NodeCluster:
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """The nodes in the order in which they were added."""
+        """The nodes in the order of their addition."""
         return tuple(self._nodes)
 
     @property

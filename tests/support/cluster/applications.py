@@ -24,7 +24,7 @@ class Application:
     """Pods in a namespace of a cluster with a node, and a location for their backups.
 
     Attributes:
-        copy: the namespace into which they are restored.
+        copy: the namespace that they are restored into.
         backup, restored: status of the last backup and the last restore.
     """
 

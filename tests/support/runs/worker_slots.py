@@ -7,7 +7,7 @@ from pinnace.runtime.worker_slots import WorkerSlot
 
 
 class RecordedSlot(WorkerSlot):
-    """Records each call in `events`, to which a test can add what else happens."""
+    """Records each call in `events`; a test can add to it what else happens."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

@@ -132,7 +132,7 @@ class Serve(Protocol):
 
 
 async def create_object(client: KubeClient, obj: JSONObject) -> None:
-    """Create an object of a kind of which the tests know the plural, unless it is there."""
+    """Create an object of a kind whose plural the tests know, unless it is there."""
     group, _, version = obj["apiVersion"].rpartition("/")
     plural = {"RoleBinding": "rolebindings", "ClusterRoleBinding": "clusterrolebindings"}.get(
         obj["kind"], f"{obj['kind'].lower()}s"

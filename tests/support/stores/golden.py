@@ -20,7 +20,7 @@ LATER = (
 EARLIER = ("pinnace-without-index", "pinnace-index-1", "pinnace-index-2")
 """By this program, in each form that its backups have had."""
 WHOLE_FOLDER = "PINNACE_GOLDEN"
-"""Names a folder with whole archives, of which this repository has only what fits: see the README there."""
+"""Names a folder with whole archives. This repository has only what fits of them: see the README there."""
 _EXPIRATION = re.compile(rb'("expiration":\s*")[^"]*')
 _FOLDER = Path(__file__).parents[2] / "golden"
 

@@ -173,7 +173,7 @@ priorityClassName: {{ . }}
 {{- define "pinnace.metadata" -}}
 {{- range $key, $_ := .more }}
 {{- if hasKey $.own $key }}
-{{- fail (printf "%s cannot set %s, by which objects are found" $.what $key) }}
+{{- fail (printf "%s cannot set %s: objects are found by it" $.what $key) }}
 {{- end }}
 {{- end }}
 {{- with merge (dict) .own .more }}
