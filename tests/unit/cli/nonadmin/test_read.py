@@ -59,7 +59,7 @@ async def test_a_tenant_is_not_told_to_look_for_a_server_in_its_own_namespace(
     [
         (
             {"type": "NonAdminBackupStorageLocationNotUsed", "message": "recreate nadr to process"},
-            "it is in the administrator's storage location, from which tenants download nothing: ask the "
+            "it is in the administrator's storage location, and tenants download nothing from there: ask the "
             "administrator for it. Logs can be read of backups into a storage location of your own "
             "(`pinnace nonadmin storage-location create --help`)",
         ),

@@ -407,7 +407,7 @@ class TestConfiguration:
         environ = {"GCE_METADATA_HOST": cloud.url.removeprefix("http://")}
         snapshotter = GCESnapshotter(environ=environ, policy=QUICK, endpoint=cloud.url, pause=no_pause)
         await snapshotter.init({})
-        with pytest.raises(StoreConfigError, match="do not say of which project"):
+        with pytest.raises(StoreConfigError, match="do not name their project"):
             await snapshotter.get_volume_info("data", ZONE)
         cloud.on("GET", f"{base}/project/project-id", 7)
         cloud.on(
