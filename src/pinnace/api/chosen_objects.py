@@ -47,7 +47,7 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 def parse_object(text: str) -> ObjectName:
-    """Read an object in any of the forms in which messages and lists show it.
+    """Read an object in any form of messages and lists.
 
     These are `KIND/NAMESPACE/NAME`, `KIND/NAME`, `KIND/NAME in NAMESPACE` and `VERSION/KIND NAMESPACE/NAME`;
     the kind may be `deployments.apps` or `Deployment`, the version `v1` or `apps/v1`.

@@ -145,7 +145,7 @@ def facts_of(
 
 
 class VolumeRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions, all of which must hold, and the action for the volumes that they select.
+    """Conditions and the action for the volumes that fulfil all of them.
 
     Attributes:
         source: the ConfigMap that has the rule.

@@ -61,7 +61,7 @@ cli = Group(
             "pinnace.cli.nonadmin.commands:group",
             "Back up and restore your own namespace (self-service).",
         ),
-        "history": ("pinnace.cli.browse.history:history", "Show in which backups an object changed."),
+        "history": ("pinnace.cli.browse.history:history", "Show the backups where an object changed."),
         "create": ("pinnace.cli.verbs:create", "Create backups, restores, schedules and locations."),
         "get": ("pinnace.cli.verbs:get", "List backups, restores, schedules, locations and plugins."),
         "describe": ("pinnace.cli.verbs:describe", "Describe backups, restores and schedules."),

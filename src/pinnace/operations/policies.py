@@ -22,7 +22,7 @@ async def policies_of(
     The first rule that matches a volume decides, so that those of the spec come before the server's.
 
     Args:
-        namespace: the server's, or the one in which a command without a server looks for settings.
+        namespace: the server's; without a server the one with the settings of the command.
         of_server: the ConfigMap with the server's rules for volumes; empty if there is none.
 
     Raises:

@@ -9,7 +9,7 @@ from pinnace.cli.declaring.fields import arguments, switch
 
 
 class DiffOptions(FilterOptions, SecretsOptions, ObjectsOptions, verb="compare"):
-    """Show which objects were added, removed or changed between two backups, and in which fields.
+    """Show which objects were added, removed or changed between two backups, with the changed fields.
 
     With --cluster, between a backup and the cluster; only types that the backup has objects of are compared.
     The exit code is 0 if nothing differs, 1 if something does, and 2 in case of trouble.

@@ -9,7 +9,7 @@ from pinnace.cli.declaring.values import STORED
 
 
 class HistoryOptions(SecretsOptions, ObjectsOptions):
-    """Show the backups in which an object appeared, changed or disappeared, oldest first, with the fields."""
+    """Show the backups where an object appeared, changed or disappeared, oldest first, with the fields."""
 
     names: Sequence[str] = arguments("KIND/NAME", STORED, most=3)
     all_fields: bool = switch(
@@ -22,7 +22,7 @@ history = lazy_command(
     "history",
     HistoryOptions,
     "pinnace.cli.browse.tracing:history",
-    short_help="Show in which backups an object changed.",
+    short_help="Show the backups where an object changed.",
     paged=True,
     examples=(
         ("The backups where a Deployment changed", "pinnace history deployment/web -n shop"),

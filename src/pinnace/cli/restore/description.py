@@ -12,7 +12,7 @@ from pinnace.cli.restore.objects import RestoredObjects
 
 EVERYTHING: Final = "all namespaces found in the backup"
 _SKIPS_DEFAULT: Final = "skipDefaultResourceModifier"
-"""A field of which `false` is not shown, as it asks for nothing."""
+"""A field that is not shown if it is `false`, as it asks for nothing then."""
 
 
 class DescribedRestore(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ CRON = Value(
 class ScheduleCreateOptions(
     BackupSpecOptions, OperationTimeoutOptions, MetadataOptions, CreateOptions, kind="Schedule"
 ):
-    """Create a schedule, by which a server makes backups.
+    """Create a schedule of backups that a server makes.
 
     The schedule is a cron expression of five fields, in UTC, or '@every' and a duration.
 

@@ -120,7 +120,7 @@ DATA_BEHIND = {
     kinds.VOLUME_SNAPSHOTS: "the snapshot in the storage system",
     kinds.VOLUME_SNAPSHOT_CONTENTS: "the snapshot in the storage system",
 }
-ANEW: Cell = (Step.RECREATION, Outcome.RECREATED, "")
+AGAIN: Cell = (Step.RECREATION, Outcome.RECREATED, "")
 
 
 @pytest.mark.parametrize("policy", [UPDATE, RECREATE])
@@ -136,7 +136,7 @@ def test_a_refused_patch_recreates_only_what_is_immutable_and_has_nothing_behind
 
     asked = policy is RECREATE and refusal is IMMUTABLE
     behind = "the rights of the accounts in shop, sea" if originals else DATA_BEHIND.get(kind)
-    assert cell(decision) == (ANEW if asked and behind is None else LEFT_LABELLED)
+    assert cell(decision) == (AGAIN if asked and behind is None else LEFT_LABELLED)
     why = str(refusal) if refusal else "it is nested too deeply to be compared"
     assert why in decision.reason
     assert decision.reason.endswith(f"again, as that would delete {behind}") == bool(asked and behind)

@@ -305,7 +305,7 @@ class TestRestoredDisks:
         assert (info.volume_type, info.iops) == (TYPE, None)
 
     async def test_a_missing_zone_is_an_error(self, opened: Open) -> None:
-        with pytest.raises(SnapshotError, match="in which zone"):
+        with pytest.raises(SnapshotError, match="name the zone of its disk"):
             await (await opened()).get_volume_info("data", "")
 
 
