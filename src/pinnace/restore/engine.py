@@ -48,6 +48,7 @@ from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.old_names import OldNames
 from pinnace.restore.item.quotas import Quotas
 from pinnace.restore.item.statuses import StatusFilter
+from pinnace.restore.item.storage_classes import StorageClasses
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.modifiers.idle import BackedUp
 from pinnace.restore.outcomes import ItemOutcomes
@@ -312,6 +313,7 @@ class RestoreEngine:
             ),
             old_names=old_names,
             quotas=quotas,
+            storage_classes=StorageClasses(self._target),
         )
         rules = ItemRules(
             restore=request.restore,

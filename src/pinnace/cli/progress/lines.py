@@ -73,7 +73,9 @@ def detail_lines(state: State, columns: int, blocks: str = BLOCKS) -> list[str]:
         if volume.amount.total:
             lines.append(_bytes_line(volume.name, volume.amount, columns, blocks))
         else:
-            lines.append(f"  {volume.name}: {volume.phase or 'waiting for its node agent'}")
+            lines.append(
+                f"  {volume.name}: {volume.waits_for or volume.phase or 'waiting for its node agent'}"
+            )
     lines += _more(len(state.volumes), "volumes")
     lines += [f"  hook: {hook}" for hook in state.hooks[:_LINES_OF_A_SORT]]
     lines += _more(len(state.hooks), "hooks")

@@ -38,11 +38,17 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume whose data is moved; `amount` is in bytes, with a total of 0 before its node agent begins."""
+    """A volume whose data is moved.
+
+    Attributes:
+        amount: in bytes, with a total of 0 before its node agent begins.
+        waits_for: what the server says of a volume that no agent has taken up.
+    """
 
     name: str
     amount: Amount
     phase: str = ""
+    waits_for: str = ""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Final
 
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.phases import TransferPhase
 from pinnace.cli.progress.state import Amount, Volume, number_in
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Gone, KubeError
@@ -101,10 +102,11 @@ def _has_ended(obj: JSONObject) -> bool:
 
 def _volume(key: tuple[str, str], obj: JSONObject) -> Volume:
     status, spec = mapping(obj, "status"), mapping(obj, "spec")
-    progress = mapping(status, "progress")
+    progress, phase = mapping(status, "progress"), text(status, "phase")
     return Volume(
         name=_name(spec) or key[1],
-        phase=text(status, "phase"),
+        phase=phase,
+        waits_for=text(status, "message") if phase in ("", TransferPhase.NEW) else "",
         amount=Amount(done=number_in(progress, "bytesDone"), total=number_in(progress, "totalBytes")),
     )
 

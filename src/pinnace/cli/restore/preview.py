@@ -112,7 +112,7 @@ async def preview(
             "otherSource": await foreign_source(client, source) or None,
         }
     if form is None:
-        echo_laid_out(_text(completed.restore, found))
+        echo_laid_out(preview_text(completed.restore, found, asks=ask_api_server))
     else:
         click.echo(encode({**clusters, **_data(completed.restore, found)}, form).rstrip("\n"))
     return ExitCode.PARTIALLY_FAILED if found.results.errors.count else ExitCode.OK
@@ -224,11 +224,14 @@ def _data(restore: Restore, found: Preview) -> JSONObject:
     }
 
 
-def _text(restore: Restore, found: Preview) -> str:
+def preview_text(restore: Restore, found: Preview, *, asks: bool) -> str:
+    """The preview for people; `asks` is whether the API server was to be asked about each write."""
     sheet = Sheet()
     sheet.line(f"A restore of backup {restore.spec.backup_name} would do this; nothing was changed.")
     sheet.line()
     _totals(sheet, found)
+    if asks and not found.asked and not found.not_asked:
+        sheet.line("  The API server was asked about nothing: the restore would write nothing.")
     for title, names in (
         ("Namespaces to be created", found.namespaces),
         ("Definitions to be created", found.definitions),

@@ -1,9 +1,9 @@
 """Watches restored pods that wait for their data: logs obstacles; permanent ones end the wait early.
 
 The agent of a pod's node fills its volumes once the pod runs there. No agent could report anything about a
-pod that does not run on a node, so the server watches it: temporary obstacles are in the server's log, and
-permanent ones fail the PodVolumeRestores of the pod, so that the restore does not wait until its timeout. For
-the same reason the server ends what is canceled before an agent has it.
+pod that does not run on a node, so the server watches it: temporary obstacles are in the server's log and in
+the status of the pod's PodVolumeRestores, and permanent ones fail these, so that the restore does not wait
+until its timeout. For the same reason the server ends what is canceled before an agent has it.
 A pod that does not go on although its volumes have their data is an error of the restore too.
 (docs/spec: PVL 12.2, RST 19)
 """
@@ -143,7 +143,9 @@ class RestoredPods:
     def changed(self, pod_volume: JSONObject) -> None:
         """Act on a change of a PodVolumeRestore; a handler of its informer."""
         watch = self._watches.get(text(pod_volume, "spec", "pod", "uid"))
-        if watch is not None and is_new(pod_volume) and is_cancel_wanted(pod_volume):
+        if watch is None or not is_new(pod_volume):
+            return
+        if is_cancel_wanted(pod_volume) or not message_of(pod_volume):
             watch.wake()
 
     async def restore_pod_volumes(
@@ -189,6 +191,7 @@ class _PodWatch:
         self._state: JSONObject | None = pod
         self._news = asyncio.Event()
         self._told: Obstacle | None = None
+        self._explained = ""
         self._lost_at: float | None = None
 
     async def run(self) -> None:
@@ -202,7 +205,9 @@ class _PodWatch:
                 if trouble is not None and trouble.lost:
                     await self._fail_all(trouble.text)
                     await self._timer.sleep(RETRY_SECONDS)
-                elif not await wait_for(self._news, timer=self._timer, timeout_seconds=LOOK_SECONDS):
+                    continue
+                await self._explain(trouble.text if trouble is not None else "")
+                if not await wait_for(self._news, timer=self._timer, timeout_seconds=LOOK_SECONDS):
                     await self._look()
                     await self._look_for_agent()
 
@@ -291,6 +296,14 @@ class _PodWatch:
             if phase not in phases.TRANSFER_ENDED and not left_to_agent:
                 await self._end(pod_volume, TransferPhase.FAILED, message)
 
+    async def _explain(self, reason: str) -> None:
+        """Say in the PodVolumeRestores what the pod waits for; an empty reason takes back what was said."""
+        before, self._explained = self._explained, reason
+        for pod_volume in self._pod_volume_restores():
+            said = message_of(pod_volume)
+            if is_new(pod_volume) and said != reason and (reason or said == before):
+                await self._patch(pod_volume, {"message": reason})
+
     async def _end_canceled(self) -> None:
         """End the PodVolumeRestores that are canceled and that no agent has taken up: none ever may."""
         for pod_volume in self._pod_volume_restores():
@@ -298,16 +311,15 @@ class _PodWatch:
                 await self._end(pod_volume, TransferPhase.CANCELED, canceled_message(pod_volume))
 
     async def _end(self, pod_volume: JSONObject, phase: TransferPhase, message: str) -> None:
+        completed = format_time(self._scope.clock())
+        await self._patch(
+            pod_volume, {"phase": str(phase), "message": message, "completionTimestamp": completed}
+        )
+
+    async def _patch(self, pod_volume: JSONObject, status: JSONObject) -> None:
         metadata = pod_volume["metadata"]
-        patch = {
-            # An agent that takes it at this moment wins.
-            "metadata": {"resourceVersion": metadata["resourceVersion"]},
-            "status": {
-                "phase": str(phase),
-                "message": message,
-                "completionTimestamp": format_time(self._scope.clock()),
-            },
-        }
+        # An agent that takes it at this moment wins.
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
         try:
             await self._scope.client.patch(
                 POD_VOLUME_RESTORES, metadata["name"], patch, metadata["namespace"]
@@ -315,4 +327,4 @@ class _PodWatch:
         except (Conflict, NotFound):
             return  # the cache will show its present state
         except KubeError as error:
-            log.warning("A PodVolumeRestore cannot be ended yet", phase=str(phase), error=error)
+            log.warning("The status of a PodVolumeRestore cannot be written yet", status=status, error=error)

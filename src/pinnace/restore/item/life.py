@@ -44,6 +44,7 @@ from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.runtime_classes import forget_scheduling
 from pinnace.restore.item.services import SERVICES, lost_address
 from pinnace.restore.item.statuses import StatusFilter
+from pinnace.restore.item.storage_classes import StorageClasses
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
 from pinnace.restore.metadata import drop_empty_leftovers, put_labels, reset_metadata
 from pinnace.restore.outcomes import ItemOutcomes
@@ -105,6 +106,7 @@ class ItemParts(msgspec.Struct, frozen=True, kw_only=True):
     additional: AdditionalItems
     old_names: OldNames
     quotas: Quotas
+    storage_classes: StorageClasses
 
 
 class ItemRestorer:
@@ -136,6 +138,7 @@ class ItemRestorer:
         self._additional = parts.additional
         self._old_names = parts.old_names
         self._quotas = parts.quotas
+        self._storage_classes = parts.storage_classes
         self._rights = rules.rights
         self._modifying = parts.modifying
         self._pods_of_jobs = PodsOfJobs(parts.reader, self._may_restore_jobs)
@@ -326,6 +329,7 @@ class ItemRestorer:
         self._outcomes.record(kind, ref.key, applied.outcome, applied.reason)
         self._old_names.look_at(sent, applied)
         self._quotas.look_at(sent, applied)
+        await self._storage_classes.look_at(sent, applied, results)
         if applied.created is not None:
             self._volume_records.created(ref, applied.created)
             # A trial gives no Service the address or the users of the original.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pinnace.cli.guard import guarded_terminal
 from pinnace.cli.progress.away import Away
@@ -295,8 +296,10 @@ def test_narrow_terminals_lose_bars_first_then_rates() -> None:
 
 def test_a_volume_without_progress_shows_what_it_waits_for() -> None:
     waiting = Volume(name="shop/db data", amount=Amount(done=0, total=0))
-    state = State(done=1, total=2, volumes=(waiting,), volumes_total=1)
+    told = replace(waiting, waits_for="the pod is not scheduled")
+    state = State(done=1, total=2, volumes=(waiting, told), volumes_total=2)
     assert detail_lines(state, 80)[1] == "  shop/db data: waiting for its node agent"
+    assert detail_lines(state, 80)[2] == "  shop/db data: the pod is not scheduled"
 
 
 def test_resources_beyond_six_are_counted() -> None:

@@ -83,6 +83,15 @@ async def test_volumes_in_flight_have_names_and_bytes_and_the_others_a_number() 
     assert (watch.done, watch.total) == (1, 3)
 
 
+async def test_a_volume_that_no_agent_has_taken_up_says_what_it_waits_for() -> None:
+    new, begun = volume("a", "", **POD), volume("b", "InProgress", 1, 2, **POD)
+    for each in (new, begun):
+        each["status"]["message"] = "the pod shop/db is not scheduled"
+    watch = await seen(Script(podvolumerestores=[[new, begun]]), "restore")
+
+    assert [one.waits_for for one in watch.moving] == ["", "the pod shop/db is not scheduled"]
+
+
 async def test_a_restore_shows_the_claims_that_are_filled() -> None:
     target: dict[str, Any] = {"targetVolume": {"namespace": "copy", "pvc": "files"}}
     script = Script(datadownloads=[[volume("d", "InProgress", 1, 2, **target, **CLAIM)]])

@@ -264,7 +264,24 @@ async def test_a_temporary_obstacle_is_logged_once_and_waited_for(
 
     [said] = [vars(record)[RECORD_ATTRIBUTE] for record in caplog.records if "waits" in record.getMessage()]
     assert said == {"reason": "the pod shop/p is not scheduled: Unschedulable: 0/1 nodes"}
-    assert world.status("new") == {}
+
+
+async def test_the_pod_volume_restores_say_why_a_pod_is_not_scheduled_until_it_is(world: World) -> None:
+    """Those who wait for the restore were told that a node agent was missing."""
+    world.order("new")
+    world.order("begun", "InProgress")
+    async with world.restoring():
+        world.sight.show(a_pod(UNSCHEDULABLE))
+        await world.until(lambda: bool(world.status("new").get("message")))
+        assert "not scheduled: Unschedulable: 0/1 nodes" in world.status("new")["message"]
+        world.order("late")
+        world.pods.changed(world.orders.by_index(POD_INDEX, "uid-p")[-1])
+        await world.until(lambda: bool(world.status("late").get("message")))
+        world.see()
+        world.sight.show(a_pod({"phase": "Pending"}))
+        await world.until(lambda: not world.status("new").get("message"))
+
+    assert world.status("begun") == {"phase": "InProgress"}
 
 
 async def test_a_pod_is_looked_at_periodically(world: World) -> None:
