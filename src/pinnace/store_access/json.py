@@ -7,8 +7,9 @@ The services wrap errors in three ways: `{"error": {"code", "message"}}` (Google
 import json
 from typing import Any
 
+from pinnace.store_access.answers import status_text
 from pinnace.store_access.errors import StorageError, StoreUnavailable
-from pinnace.store_access.requests import RETRIED_STATUSES, status_text
+from pinnace.store_access.requests import RETRIED_STATUSES
 
 _MAX_TEXT_CHARACTERS = 300
 

@@ -27,6 +27,7 @@ from pinnace.aio.retrying import RetryPolicy
 from pinnace.aio.temporary import TOO_MANY_OPEN
 from pinnace.store_access import tracing
 from pinnace.store_access.addresses import Addresses
+from pinnace.store_access.answers import page_complaint, status_text
 from pinnace.store_access.connector import Connector
 from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUnavailable
 from pinnace.store_access.user_agent import user_agent
@@ -161,10 +162,7 @@ request is repeated, and its outcome is unknown if all answers are like that.
 
 def web_page(reply: Reply) -> str:
     """The complaint about a web page, which no service here sends."""
-    kind = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind in ("text/html", "application/xhtml+xml"):
-        return "a web page; is there a proxy or a login page in the way?"
-    return ""
+    return page_complaint(reply.headers.get("Content-Type", ""))
 
 
 def may_differ_later(reply: Reply) -> bool:
@@ -399,13 +397,6 @@ def error_for(what: str, status: int, body: bytes | str) -> StorageError:
     if status in RETRIED_STATUSES:
         return StoreUnavailable(text)
     return StorageError(text)
-
-
-def status_text(status: int) -> str:
-    """The text for an answer that says nothing but its status."""
-    if 300 <= status < 400:
-        return f"HTTP status {status}, a redirect, which is not followed; is the URL right?"
-    return f"HTTP status {status}"
 
 
 def code_and_message(body: bytes | str) -> tuple[str, str]:

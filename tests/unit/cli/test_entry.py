@@ -121,8 +121,12 @@ NO_CLUSTER = {
 
 @pytest.mark.parametrize(
     "modules",
-    [("pinnace.cli.backup.creating", "pinnace.cli.backup.local"), ("pinnace.client.server",)],
-    ids=["a backup into a folder", "objects of a server"],
+    [
+        ("pinnace.cli.backup.creating", "pinnace.cli.backup.local"),
+        ("pinnace.client.server",),
+        ("pinnace.client.signed_files", "pinnace.storage.encoding"),
+    ],
+    ids=["a backup into a folder", "objects of a server", "a file of a server"],
 )
 def test_commands_that_send_no_http_requests_of_their_own_load_no_library_for_it(
     tmp_path: Path, modules: tuple[str, ...]

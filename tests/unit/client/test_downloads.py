@@ -21,7 +21,7 @@ from pinnace.cli.connect import caller
 from pinnace.cli.errors import CommandError
 from pinnace.client import server as server_backend
 from pinnace.client import signed_files
-from pinnace.client.errors import ClientError, FileMissing
+from pinnace.client.errors import ClientError, FileMissing, PartsUnsupported
 from pinnace.client.interface import DownloadOptions, fetch
 from pinnace.client.server import ServerBackend
 from pinnace.kube import errors as kube_errors
@@ -245,10 +245,103 @@ async def test_a_connection_that_breaks_does_not_show_the_signed_url(cut: bytes)
         return response
 
     async with serving(handler) as url:
+        host = urlsplit(url).netloc
         with pytest.raises(ClientError) as caught:
             await fetched(url)
 
+    assert str(caught.value) == (
+        f"download from {host} failed: the connection was cut in the middle of the file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "scheme", "reason"),
+    [
+        (b"220 mail.example ESMTP\r\n", "http", "the answer is not HTTP"),
+        (b"", "http", "it closed the connection without an answer"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "https", "the server at this port speaks no TLS"),
+        (b"", "ftp", "its address is no HTTP URL"),
+    ],
+)
+async def test_another_answer_is_told_without_the_signed_url(sent: bytes, scheme: str, reason: str) -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(sent)
+        writer.close()
+
+    async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
+        host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(ClientError) as caught:
+            await fetched(f"{scheme}://user:secret@{host}/file?signature=secret")
+
+    assert str(caught.value).startswith(f"download from {host} failed: {reason}")
     assert "secret" not in str(caught.value)
+
+
+async def test_a_url_is_sent_as_it_was_signed() -> None:
+    asked = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked.append(request.raw_path)
+        return web.Response(body=b"x")
+
+    query = "?a=%2Fb%20c+d=&X-Amz-Credential=k/20260101/s3&e=a~b"
+    async with serving(handler) as url:
+        assert await fetched(url.partition("?")[0] + query) == b"x"
+    assert asked == [f"/file{query}"]
+
+
+async def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append((await reader.readuntil(b"\r\n\r\n")).decode().splitlines())
+        status = "403 Forbidden" if seen[-1][0].startswith("CONNECT") else "200 OK"
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 1\r\n\r\nx".encode())
+        writer.close()
+
+    async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
+        for variable in ("HTTP_PROXY", "HTTPS_PROXY"):
+            port = server.sockets[0].getsockname()[1]
+            monkeypatch.setenv(variable, f"http://u:p@127.0.0.1:{port}")
+        assert await fetched("http://store.invalid/file?signature=1") == b"x"
+        refused = r"^download from store\.invalid failed: the proxy on the way answers with HTTP status 403$"
+        with pytest.raises(ClientError, match=refused):
+            await fetched("https://store.invalid/file?signature=1")
+
+    assert seen[0][0] == "GET http://store.invalid/file?signature=1 HTTP/1.1"
+    assert "Proxy-Authorization: Basic dTpw" in seen[0]
+    assert seen[1][0] == "CONNECT store.invalid:443 HTTP/1.1"
+
+
+async def test_a_part_is_read_by_range_or_refused() -> None:
+    async def parts(request: web.Request) -> web.StreamResponse:
+        assert request.headers["Range"] == "bytes=2-4"
+        return web.Response(status=206, body=b"cde")
+
+    async def part(url: str) -> bytes:
+        async with backend(Cluster(url)).stored_part(CONTENTS, "b", (2, 3), OPTIONS) as blocks:
+            return b"".join([block async for block in blocks])
+
+    async with serving(parts) as url:
+        assert await part(url) == b"cde"
+    async with serving(answer(b"abcdefg")) as url:
+        with pytest.raises(PartsUnsupported, match="whole files only"):
+            await part(url)
+
+
+async def test_a_large_file_comes_in_blocks_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader unpacks a block at once, and a block can hold a thousand times its size."""
+    monkeypatch.setattr(signed_files, "CHUNK_BYTES", 1000)
+    content = bytes(range(256)) * 1000
+    async with (
+        serving(answer(content)) as url,
+        backend(Cluster(url)).stored_file(CONTENTS, "b", OPTIONS) as blocks,
+    ):
+        found = [block async for block in blocks]
+
+    assert b"".join(found) == content
+    assert max(map(len, found)) == 1000
 
 
 async def test_silence_ends_a_download_but_slowness_does_not() -> None:
@@ -395,9 +488,11 @@ async def test_an_incomplete_tarball_is_not_kept(tmp_path: Path, body: bytes) ->
 
 
 @pytest.mark.spec("CLI-027")
-async def test_certificates_are_verified_unless_asked_otherwise(tmp_path: Path) -> None:
+async def test_certificates_are_verified_unless_asked_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     authority = CertificateAuthority(tmp_path, name="CA")
-    pair = authority.issue_server("server", addresses=("127.0.0.1",), names=("localhost",))
+    pair = authority.issue_server("server", addresses=("127.0.0.1",), names=("store.example",))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pair.certificate, pair.key)
     async with serving(answer(b"x"), tls=tls) as url:
@@ -408,6 +503,16 @@ async def test_certificates_are_verified_unless_asked_otherwise(tmp_path: Path) 
         trusting = DownloadOptions(timeout_seconds=10, ca_cert=str(authority.certificate))
         assert await fetched(url, options=trusting) == b"x"
         assert await fetched(url, options=DownloadOptions(timeout_seconds=10, insecure=True)) == b"x"
+        # A given bundle adds to the system's certificates.
+        other = CertificateAuthority(tmp_path / "other", name="another CA")
+        given = DownloadOptions(timeout_seconds=10, ca_cert=str(other.certificate))
+        with pytest.raises(ClientError, match="certificate"):
+            await fetched(url, options=given)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+        assert await fetched(url, options=given) == b"x"
+        assert await fetched(url) == b"x"
+        with pytest.raises(ClientError, match="no alternative certificate subject name"):
+            await fetched(url.replace("127.0.0.1", "localhost"))
         missing = DownloadOptions(timeout_seconds=10, ca_cert=str(tmp_path / "missing"))
         with pytest.raises(ClientError, match="couldn't open cacert"):
             await fetched(url, options=missing)

@@ -6,7 +6,6 @@ limits.
 
 import asyncio
 import os
-import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -39,8 +38,15 @@ from pinnace.kube.transport.credentials import (
     Impersonation,
     TokenFileAuth,
 )
-from pinnace.kube.transport.curl import BUFFER_BYTES, ClientClosed, Transfer, TransferFailed, Transfers
-from pinnace.kube.transport.proxy import split_proxy
+from pinnace.kube.transport.curl import (
+    ClientClosed,
+    Transfer,
+    TransferFailed,
+    Transfers,
+    new_handle,
+    trust_all,
+    trust_the_system,
+)
 from pinnace.kube.transport.requests import JSON, SUCCESS, APIRequest, retry_after_seconds
 from pinnace.kube.transport.timeouts import CONNECT_SECONDS
 from pinnace.kube.transport.tls import build_ssl_context, pem_certificates
@@ -53,9 +59,6 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE_SECONDS = 30
 """Go's servers close idle connections after 90 s; below that, no request is sent into a closing one."""
-
-_SUPPRESS_CONNECT_HEADERS = 265
-"""Keeps a proxy's headers for CONNECT out of the answer; libcurl's number, as pycurl has no name for it."""
 
 # What a header name may hold beside letters and digits (RFC 7230); the rest is percent-encoded.
 _HEADER_NAME_CHARACTERS = "!#$&'*+-.^_`|~"
@@ -74,7 +77,6 @@ class Transport:
     def __init__(self, config: ClusterConfig, *, user_agent: str, gzip: bool) -> None:
         self._config = config
         self._base_headers = _base_headers(user_agent, config.impersonation, gzip=gzip)
-        self._proxy, self._proxy_headers = split_proxy(config.proxy)
         self._target = _Target.of(config)
         self._transfers: Transfers | None = None
         self._upgrades: Upgrades | None = None
@@ -153,7 +155,7 @@ class Transport:
         answer = _Answer(
             transfer,
             self.server,
-            is_proxied=self._proxy is not None,
+            is_proxied=self._config.proxy is not None,
             user=self._config.user,
             dates=self.dates,
         )
@@ -226,7 +228,7 @@ class Transport:
             raise RuntimeError("the client is not open; use it with 'async with'")
         await self._check_certificates(credentials.certificate)
         request.check_fence()
-        handle = pycurl.Curl()
+        handle = new_handle(self._config.proxy)
         self._describe_connection(handle, credentials.certificate or self._config.tls.certificate)
         self._describe_request(handle, request, credentials)
         return self._transfers.start(
@@ -248,32 +250,19 @@ class Transport:
 
     def _describe_connection(self, handle: Any, certificate: ClientCertificate | None) -> None:
         """Set the options that transfers must have in common to share a connection."""
-        setopt = handle.setopt
-        setopt(pycurl.NOSIGNAL, 1)
-        setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
-        setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
-        setopt(pycurl.CONNECTTIMEOUT_MS, int(CONNECT_SECONDS * 1000))
-        setopt(pycurl.MAXAGE_CONN, KEEP_ALIVE_SECONDS)
-        # The environment was already read, by Go's rules; an empty text keeps libcurl from reading it.
-        setopt(pycurl.PROXY, self._proxy or "")
-        setopt(pycurl.NOPROXY, "")
-        if self._proxy_headers:
-            setopt(pycurl.HEADEROPT, pycurl.HEADER_SEPARATE)
-            setopt(pycurl.PROXYHEADER, [f"{name}: {value}" for name, value in self._proxy_headers.items()])
-        setopt(_SUPPRESS_CONNECT_HEADERS, 1)
+        handle.setopt(pycurl.CONNECTTIMEOUT_MS, int(CONNECT_SECONDS * 1000))
+        handle.setopt(pycurl.MAXAGE_CONN, KEEP_ALIVE_SECONDS)
         if self._target.is_https:
             self._describe_tls(handle, certificate)
 
     def _describe_tls(self, handle: Any, certificate: ClientCertificate | None) -> None:
         setopt, tls = handle.setopt, self._config.tls
-        setopt(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2)
         if self._target.connect_to:
             setopt(pycurl.CONNECT_TO, [self._target.connect_to])
         if tls.insecure:
-            setopt(pycurl.SSL_VERIFYPEER, 0)
-            setopt(pycurl.SSL_VERIFYHOST, 0)
+            trust_all(handle)
         elif tls.ca is None:
-            _trust_the_system(handle)
+            trust_the_system(handle)
         else:
             handle.unsetopt(pycurl.CAPATH)
             setopt(pycurl.CAINFO_BLOB, pem_certificates(tls.ca))
@@ -286,8 +275,6 @@ class Transport:
     def _describe_request(self, handle: Any, request: APIRequest, credentials: Credentials) -> None:
         setopt = handle.setopt
         setopt(pycurl.URL, self._target.url + request.path)
-        # A redirect could take the credentials elsewhere; API servers do not redirect.
-        setopt(pycurl.FOLLOWLOCATION, 0)
         # Decompress any encoding that libcurl knows; `Accept-Encoding` is set by us.
         setopt(pycurl.ACCEPT_ENCODING, "")
         headers = self._headers(request, credentials)
@@ -457,15 +444,6 @@ class _Target(msgspec.Struct, frozen=True):
         real = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         url = urlunsplit(parts._replace(netloc=f"{shown}:{port}"))
         return cls(url, parts.netloc, f"{shown}:{port}:{real}:{port}", is_https)
-
-
-def _trust_the_system(handle: Any) -> None:
-    """Trust the certificates that Python trusts: libcurl's default is that of the machine it was built on."""
-    paths = ssl.get_default_verify_paths()
-    if paths.cafile is not None:
-        handle.setopt(pycurl.CAINFO, paths.cafile)
-    if paths.capath is not None:
-        handle.setopt(pycurl.CAPATH, paths.capath)
 
 
 _UNTRUSTED = frozenset(

@@ -6,16 +6,61 @@ loop watches both. (docs/adr/007)
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import pycurl
+
+from pinnace.kube.transport.proxy import split_proxy
 
 BUFFER_BYTES = 512 * 1024
 LOOKS = 4
 """How many checks for silence are made within the time allowed; silence is noticed at most a quarter late."""
 PAUSE_BYTES = 4 * 2**20
 """A reader that falls this far behind makes the transfer pause."""
+_SUPPRESS_CONNECT_HEADERS = 265
+"""Keeps a proxy's headers for CONNECT out of the answer; libcurl's number, as pycurl has no name for it."""
+
+
+def new_handle(proxy: str | None) -> Any:
+    """A `pycurl.Curl` with what all transfers have in common.
+
+    Args:
+        proxy: the URL of the HTTP proxy, which may have a user and a password; None for none.
+    """
+    handle = pycurl.Curl()
+    setopt = handle.setopt
+    setopt(pycurl.NOSIGNAL, 1)
+    setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
+    setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+    # A redirect could take credentials elsewhere.
+    setopt(pycurl.FOLLOWLOCATION, 0)
+    # The environment was already read, by Go's rules; an empty text keeps libcurl from reading it.
+    bare, headers = split_proxy(proxy)
+    setopt(pycurl.PROXY, bare or "")
+    setopt(pycurl.NOPROXY, "")
+    if headers:
+        setopt(pycurl.HEADEROPT, pycurl.HEADER_SEPARATE)
+        setopt(pycurl.PROXYHEADER, [f"{name}: {value}" for name, value in headers.items()])
+    setopt(_SUPPRESS_CONNECT_HEADERS, 1)
+    setopt(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2)
+    return handle
+
+
+def trust_the_system(handle: Any) -> None:
+    """Trust the certificates that Python trusts: libcurl's default is that of the machine it was built on."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile is not None:
+        handle.setopt(pycurl.CAINFO, paths.cafile)
+    if paths.capath is not None:
+        handle.setopt(pycurl.CAPATH, paths.capath)
+
+
+def trust_all(handle: Any) -> None:
+    """Trust any certificate."""
+    handle.setopt(pycurl.SSL_VERIFYPEER, 0)
+    handle.setopt(pycurl.SSL_VERIFYHOST, 0)
 
 
 class TransferFailed(Exception):
@@ -118,8 +163,7 @@ class Transfer:
 
     def close(self) -> None:
         """Stop the transfer, if it still runs, and free its resources."""
-        if self._watchdog is not None:
-            self._watchdog.cancel()
+        self._end_watch()
         self._transfers.forget(self._handle)
         self._handle.close()
 
@@ -127,7 +171,12 @@ class Transfer:
         """Mark the transfer as finished, successfully or with an error."""
         if not self._end:
             self._end = error or True
+            self._end_watch()
             self._wake()
+
+    def _end_watch(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
 
     def _look(self) -> None:
         """End the transfer if the server was silent in as many successive checks as the limit allows."""
@@ -188,17 +237,18 @@ class Transfers:
         self._running: dict[Any, Transfer] = {}
 
     def start(
-        self, handle: Any, *, is_streamed: bool, timeout_seconds: float, stall_seconds: float | None
+        self, handle: Any, *, is_streamed: bool, timeout_seconds: float | None, stall_seconds: float | None
     ) -> Transfer:
         """Start the transfer of a prepared handle. The caller must close it, finished or not.
 
         Args:
             handle: a `pycurl.Curl`; closed with the transfer.
             is_streamed: the body is read with `chunks()`, not with `body()`.
-            timeout_seconds: from now to the last byte.
+            timeout_seconds: from now to the last byte; None for any.
             stall_seconds: the longest silence of the server; None for any.
         """
-        handle.setopt(pycurl.TIMEOUT_MS, max(1, int(timeout_seconds * 1000)))
+        if timeout_seconds is not None:
+            handle.setopt(pycurl.TIMEOUT_MS, max(1, int(timeout_seconds * 1000)))
         transfer = Transfer(handle, self, self._loop, is_streamed=is_streamed, stall_seconds=stall_seconds)
         self._running[handle] = transfer
         self._multi.add_handle(handle)
