@@ -10,7 +10,7 @@ INSTALLED := .venv/.installed
 
 # Scripts of this checkout import `hack` and each other from its root.
 export PYTHONPATH := $(CURDIR)
-# Without bytecode every test process compiles all tests anew: a quarter of the unit tests' time.
+# Without bytecode every test process compiles all tests again: a quarter of the unit tests' time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -44,6 +44,7 @@ check-rest: $(INSTALLED)
 	@$(PYTHON) -m hack.checks.parameters
 	@$(PYTHON) -m hack.checks.imports_of_tests
 	@$(PYTHON) -m hack.checks.class_names
+	@$(PYTHON) -m hack.checks.words
 	@$(PYTHON) -m hack.checks.public_types
 	@$(PYTHON) -m hack.reference --check
 	@$(PYTHON) -m hack.site

@@ -149,7 +149,7 @@ def note_source(prepared: Backup, cluster: ClusterIdentity) -> None:
 
 
 def note_global_policies(prepared: Backup, config_map: str) -> None:
-    """Note in a prepared Backup the server's rules for volumes that it obeys; empty for none. (AFT 3.1)"""
+    """Note in a prepared Backup the server's rules for volumes that it obeys; empty for none. (AFT-070)"""
     notes = {k: v for k, v in prepared.metadata.annotations.items() if k != GLOBAL_VOLUME_POLICIES}
     prepared.metadata.annotations = notes | ({GLOBAL_VOLUME_POLICIES: config_map} if config_map else {})
 

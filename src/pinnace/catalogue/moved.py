@@ -1,4 +1,4 @@
-"""The data that was moved into a location, by claim. Pure. (docs/spec: BEY 6.7, AFT 5)
+"""The data that was moved into a location, by claim. Pure. (docs/spec: BEY 6.7, AFT-131)
 
 The author of a backed up object can write anything into it. So a DataUpload of the tarball counts only where
 the server's own list of operations names it for this claim.

@@ -50,7 +50,7 @@ class SavedVolume(msgspec.Struct, frozen=True, kw_only=True):
         namespace: the namespace that was saved; the repository has its name.
         pod, volume: the pod that it was saved from, and its name there.
         size_bytes: of what a restore writes; 0 if the records do not tell. The size of an image of a device,
-            which a repository rounds up, is in a tag of its snapshot. (docs/spec: AFT 5)
+            which a repository rounds up, is in a tag of its snapshot. (docs/spec: AFT-138)
         lacks: why no restore can use it, as a clause; empty if it is whole.
         record: what the room that keeps the data needs to find it there.
     """

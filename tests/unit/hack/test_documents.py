@@ -245,3 +245,20 @@ def test_the_places_that_the_chapter_on_adding_things_names_exist() -> None:
         path for path in named if not any((root / path).exists() for root in (ROOT, ROOT / "src/pinnace"))
     ]
     assert missing == []
+
+
+def test_the_codes_in_the_source_name_sections_of_the_specification() -> None:
+    specification = ROOT / "docs/spec"
+    index = re.findall(
+        r"^\| ([A-Z]{3}) \| \[(.+?)\]", (specification / "README.md").read_text(), re.MULTILINE
+    )
+    pages = {code: (specification / page).read_text() for code, page in index}
+    sections = {code: set(re.findall(r"^#+ ([\d.]*\d)", page, re.MULTILINE)) for code, page in pages.items()}
+    reference = re.compile(rf"\b({'|'.join(sections)}) (\d+(?:\.\d+)*)")
+    source = [path.read_text() for path in (ROOT / "src/pinnace").rglob("*.py")]
+    named = {(match[1], match[2]) for text in source for match in reference.finditer(text)}
+    attempts = {attempt for text in source for attempt in re.findall(r"\bNAC 17 (A\d+)", text)}
+
+    assert len(named) > 200
+    assert sorted((code, section) for code, section in named if section not in sections[code]) == []
+    assert attempts - set(re.findall(r"^\| (A\d+) \|", pages["NAC"], re.MULTILINE)) == set()

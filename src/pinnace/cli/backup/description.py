@@ -135,7 +135,7 @@ def described(backup: JSONObject, found: DescribedBackup) -> BackupDescription:
 
 
 def _global_policies(backup: JSONObject) -> JSONObject:
-    """The server's rules for volumes that a backup obeyed, in the form of its own. (AFT 3.1)"""
+    """The server's rules for volumes that a backup obeyed, in the form of its own. (AFT-070)"""
     name = text(backup, "metadata", "annotations", GLOBAL_VOLUME_POLICIES)
     return {"globalVolumePolicies": {"kind": "configmap", "name": name}} if name else {}
 
