@@ -43,7 +43,7 @@ from pinnace.operations.finalizing_restores import OperationsChanged, finalize_r
 from pinnace.operations.outcome_log import log_outcomes
 from pinnace.operations.waiting import Following
 from pinnace.plugins.session import PluginSession
-from pinnace.runtime.controller import DONE, Controller, Reconcile, Result
+from pinnace.runtime.controller import CHANGED, DONE, Controller, Reconcile, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
@@ -140,7 +140,7 @@ class OperationsReconciler(Generic[RunT]):
                 patch = claim_patch(run, after)
                 stored = await self._scope.client.patch(self._resource, key.name, patch, key.namespace)
             except (Conflict, NotFound):
-                return Result.after(0)
+                return CHANGED
             after = decode(self._struct, stored)
         if after.status.phase in phases.WAITING:
             return Result.after(self._settings.poll_seconds)

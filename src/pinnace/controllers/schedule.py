@@ -34,7 +34,7 @@ from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.kube.errors import PASSING_ERRORS, AlreadyExists, Conflict, KubeError, NotFound
 from pinnace.kube.resources import BACKUPS, SCHEDULES
-from pinnace.runtime.controller import DONE, Controller, Result, Resync
+from pinnace.runtime.controller import CHANGED, DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
@@ -166,7 +166,7 @@ class ScheduleReconciler:
             try:
                 await self._publish(key, obj, phase, errors)
             except (Conflict, NotFound):
-                return Result.after(0.0)  # its present state decides (docs/spec: CTL 1.2)
+                return CHANGED  # its present state decides (docs/spec: CTL 1.2)
         seen = status.get("phase") or "" if verdict.cron is None else verdict.phase
         self._metrics.schedule_seen(labels.label_value(key.name), seen)
         if verdict.schedule is None or verdict.cron is None:
@@ -280,7 +280,7 @@ class ScheduleReconciler:
         try:
             await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
         except (Conflict, NotFound):
-            return Result.after(0.0)
+            return CHANGED
         # Definitions of Velero before 1.13 drop both fields: without this, no run would ever be due.
         self._skipped[schedule.metadata.uid] = now
         log.info("What is due now is skipped once, as skipImmediately says")

@@ -24,12 +24,21 @@ log = get_logger(__name__)
 SYNC_TIMEOUT_SECONDS = 120.0
 """How long the caches may take at start; controller-runtime's default."""
 
+USUAL_CONFLICTS = 10
+"""Conflicts of a key in a row without a warning: five seconds of them, while others write to an object."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The result of a reconcile without an error; the failures of the key are forgotten."""
+    """The result of a reconcile without an error; the failures of the key are forgotten.
+
+    Attributes:
+        has_changed: whether the object was another one by the time it was written. The key is processed again
+            at once, and with the back-off of failures if that does not end.
+    """
 
     requeue_after_seconds: float | None = None
+    has_changed: bool = False
 
     @classmethod
     def after(cls, seconds: float) -> "Result":
@@ -39,6 +48,8 @@ class Result:
 
 DONE = Result()
 """Nothing to do until something changes."""
+CHANGED = Result(has_changed=True)
+"""A write met a conflict: what the object is now decides."""
 
 Reconcile = Callable[[Key], Awaitable[Result]]
 KeyMapping = Callable[[JSONObject], Iterable[Key]]
@@ -108,6 +119,7 @@ class Controller:
         # Not `or`: an empty queue is false, and keys that its owner adds later would never be processed.
         self._queue = queue if queue is not None else RateLimitedQueue[Key](clock=self._clock)
         self._sleeper = Sleeper(self._clock)
+        self._conflicts: dict[Key, int] = {}
 
     def wait_for(self, *informers: Informer) -> None:
         """Let the first key and the first resync wait until these caches are synced."""
@@ -202,9 +214,24 @@ class Controller:
         if attempt.failed:
             self._queue.add_rate_limited(key)
             return
+        if result.has_changed:
+            self._count_conflict(key)
+            self._queue.add_rate_limited(key)
+            return
+        self._conflicts.pop(key, None)
         self._queue.forget(key)
         if result.requeue_after_seconds is not None:
             self._queue.add_after(key, result.requeue_after_seconds)
+
+    def _count_conflict(self, key: Key) -> None:
+        """Warn of an object whose every write is refused as a change of another one, as a proxy may do."""
+        conflicts = self._conflicts[key] = self._conflicts.get(key, 0) + 1
+        if conflicts > USUAL_CONFLICTS:
+            log.warning(
+                "The API server refuses each write with a conflict, will be tried again less and less often:"
+                " another program changes the object all the time, or something between changes answers",
+                conflicts=conflicts,
+            )
 
     async def _resync_loop(self, resync: Resync) -> None:
         while not self._sleeper.stopped:

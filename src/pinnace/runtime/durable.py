@@ -63,7 +63,7 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.backoff import FailureBackoff, RetryDelay
-from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.controller import CHANGED, DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 
@@ -79,7 +79,7 @@ INTERRUPTED_SECONDS: Final = 4.0
 end, so that a server that lost the lease is done before another one begins."""
 
 AT_ONCE: Final = Result.after(0.0)
-"""The object has changed meanwhile: look at it again."""
+"""The next step may follow now."""
 
 
 class Storing(Enum):
@@ -355,7 +355,7 @@ async def take_step(
 ) -> Result:
     """Read an object and take the step that follows from its state; an object that is gone needs none.
 
-    A step that meets a conflict is decided again at once. Any other error makes the key be tried again.
+    A step that meets a conflict is decided again. Any other error makes the key be tried again.
     """
     try:
         obj = await client.get(resource, key.name, key.namespace)
@@ -365,4 +365,4 @@ async def take_step(
     try:
         return await step(obj)
     except Conflict:
-        return AT_ONCE
+        return CHANGED

@@ -14,7 +14,7 @@ from pinnace.api.velero.schedule import SchedulePhase
 from pinnace.controllers.schedule import ScheduleReconciler, due_after
 from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError, status_error
 from pinnace.kube.resources import SCHEDULES
-from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.controller import CHANGED, DONE, Result
 from pinnace.runtime.keys import Key
 from tests.support.cluster.scripted_api import ignore
 from tests.unit.controllers.creating import Cached, CreatingWorld
@@ -393,7 +393,7 @@ async def test_a_schedule_edited_while_its_run_is_skipped_is_read_again(scene: S
     conflict = Conflict(409, message="changed")
     scene.world.cluster.before = fail_once("patch", "schedules", error=conflict)
 
-    assert await scene.reconcile() == Result.after(0.0)
+    assert await scene.reconcile() == CHANGED
     assert "lastSkipped" not in scene.status
 
 
@@ -724,7 +724,7 @@ async def test_a_schedule_edited_meanwhile_is_read_again(scene: Scene, error: Ku
     scene.world.cluster.before = fail_once("patch", "schedules", error=error)
 
     if isinstance(error, Conflict):
-        assert await scene.reconcile() == Result.after(0.0)
+        assert await scene.reconcile() == CHANGED
     else:
         with pytest.raises(ConnectionFailed):
             await scene.reconcile()

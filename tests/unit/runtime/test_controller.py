@@ -9,7 +9,7 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import CONFIGMAPS
-from pinnace.runtime.controller import DONE, Controller, Result, Resync
+from pinnace.runtime.controller import CHANGED, DONE, USUAL_CONFLICTS, Controller, Result, Resync
 from pinnace.runtime.errors import CacheSyncTimeout
 from pinnace.runtime.informer import Informer, InformerTimes
 from pinnace.runtime.keys import Key
@@ -295,3 +295,27 @@ async def test_a_cancellation_that_became_another_error_ends_the_worker(fake_clo
         task.cancel()
         await settled()
         assert task.cancelled()
+
+
+async def test_conflicts_without_end_are_tried_less_and_less_often_with_a_warning(
+    fake_clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that answers 409 to every patch was asked as fast as it answered, without a word."""
+    times: list[float] = []
+
+    async def reconcile(_: Key) -> Result:
+        times.append(fake_clock.time)
+        return CHANGED if len(times) < USUAL_CONFLICTS + 3 else DONE
+
+    controller = Controller("test", reconcile, clock=fake_clock)
+    controller.enqueue(KEY)
+    async with running(controller):
+        await fake_clock.advance(0.004)
+        assert len(times) == 1
+        await fake_clock.advance(1000.0)
+
+    assert times[-1] - times[-2] > 1.0
+    assert len(times) == USUAL_CONFLICTS + 3
+    assert [each.getMessage()[:45] for each in caplog.records if each.levelno == logging.WARNING] == [
+        "The API server refuses each write with a conf"
+    ] * 2

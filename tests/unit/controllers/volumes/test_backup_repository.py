@@ -19,8 +19,7 @@ from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.kube.resources import velero
 from pinnace.runtime.cache import Cache
-from pinnace.runtime.controller import DONE
-from pinnace.runtime.durable import AT_ONCE
+from pinnace.runtime.controller import CHANGED, DONE
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.uploader.access import Repository
@@ -519,7 +518,7 @@ async def test_a_request_that_comes_during_a_pass_is_not_overwritten(scene: Scen
 
     scene.restic.during = ask
 
-    assert await scene.making.reconcile(key("repo")) == AT_ONCE
+    assert await scene.making.reconcile(key("repo")) == CHANGED
     assert await scene.making.reconcile(key("repo")) == DONE
 
     assert scene.status["phase"] == "Ready"
