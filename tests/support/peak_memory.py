@@ -249,10 +249,10 @@ def _sync(folder: Path) -> object:
     from pinnace.controllers.sync.backup_sync import BackupSync
     from pinnace.controllers.sync.location import Caches
     from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, SCHEDULES
-    from tests.unit.controllers.creating import Cached, CreatingWorld
+    from tests.unit.controllers.fakes import Cached, World
 
     async def once() -> object:
-        world = CreatingWorld(folder.parent)
+        world = World(folder.parent)
         world.add_location()
         sync = BackupSync(
             world.scope,

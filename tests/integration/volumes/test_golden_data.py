@@ -172,9 +172,7 @@ def location(program: str, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.M
 def lab_of(folder: Path, bucket: Bucket) -> Lab:
     """What opens the repositories as a server does."""
     lab = cloud_lab(folder, bucket)
-    lab.cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"] = {
-        "bucket": bucket.name
-    }
+    lab.cluster.stored("backupstoragelocations", "default")["spec"]["objectStorage"] = {"bucket": bucket.name}
     lab.set_password(PASSWORD)
     return lab
 

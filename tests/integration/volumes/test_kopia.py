@@ -122,9 +122,7 @@ async def test_a_repository_that_velero_wrote_is_restored(
     program: str, restic_program: str, bucket: Bucket, tmp_path: Path
 ) -> None:
     lab = cloud_lab(tmp_path, bucket)
-    lab.cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"] = {
-        "bucket": bucket.name
-    }
+    lab.cluster.stored("backupstoragelocations", "default")["spec"]["objectStorage"] = {"bucket": bucket.name}
     lab.set_password("static-passw0rd")
     credentials = str(bucket.server.credentials_file)
     config = {**bucket.location_config, "bucket": bucket.name, "credentialsFile": credentials}
@@ -265,7 +263,7 @@ async def test_a_missing_bucket_is_an_error(
     program: str, restic_program: str, bucket: Bucket, tmp_path: Path
 ) -> None:
     lab = cloud_lab(tmp_path, bucket)
-    lab.cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"]["bucket"] = "no-such"
+    lab.cluster.stored("backupstoragelocations", "default")["spec"]["objectStorage"]["bucket"] = "no-such"
     kopia = Kopia(lab.accesses, program=program)
 
     with pytest.raises(UploaderError, match="no-such") as caught:

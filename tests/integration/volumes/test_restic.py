@@ -297,7 +297,7 @@ async def test_what_is_no_snapshot_id_never_reaches_restic(folder_lab: Lab, host
 
 
 async def test_a_missing_secret_is_named(folder_lab: Lab) -> None:
-    del folder_lab.cluster.objects["secrets", "velero-restic-credentials"]
+    folder_lab.cluster.vanish("secrets", "velero-restic-credentials")
 
     with pytest.raises(
         AccessError, match='Secret "velero-restic-credentials" not found in namespace "velero"'
@@ -318,7 +318,7 @@ async def test_a_store_with_an_unknown_authority_needs_its_certificate(
     bucket = s3_tls.create_bucket(f"test-{secrets.token_hex(4)}")
     lab = cloud_lab(tmp_path, bucket)
     assert s3_tls.ca_file is not None
-    storage = lab.cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"]
+    storage = lab.cluster.stored("backupstoragelocations", "default")["spec"]["objectStorage"]
     storage["caCert"] = base64.b64encode(s3_tls.ca_file.read_bytes()).decode()
 
     await lab.restic.init(lab.repository)
@@ -444,7 +444,7 @@ def _without_privilege(folder: Path) -> str:
 
 
 def _secret_key(lab: Lab) -> str:
-    text = base64.b64decode(lab.cluster.objects["secrets", "cloud"]["data"]["keys"]).decode()
+    text = base64.b64decode(lab.cluster.stored("secrets", "cloud")["data"]["keys"]).decode()
     return text.rpartition("=")[2].strip()
 
 
@@ -491,7 +491,7 @@ async def test_a_server_looks_its_snapshots_up_and_reads_their_data(bucket_lab: 
     await lab.restic.init(lab.repository)
     lab.fill({"big": secrets.token_bytes(300_000)})
     snapshot = await lab.restic.back_up(lab.repository, lab.volume, TAGS)
-    location = decode(BackupStorageLocation, lab.cluster.objects["backupstoragelocations", "default"])
+    location = decode(BackupStorageLocation, lab.cluster.stored("backupstoragelocations", "default"))
     pods = ((snapshot, "shop"), ("0123abcd", "shop"), ("4567abcd", "elsewhere"))
     saved = [
         *pod_volumes(

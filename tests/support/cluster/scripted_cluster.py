@@ -133,11 +133,14 @@ class ScriptedCluster:
         requests: each call of the client, in order; `calls` and others show parts of it.
         before, after: called with verb, plural and name before and after each call takes effect; an
             exception is the answer. The pages of a list but the first are the verb `page`.
+        on_create: called with each object that the client has created, as a controller that acts at once.
         with_status: plurals of the kinds with a status sub-resource.
         logs: the logs of containers by pod, container and whether they are those before the last restart.
         unserved: resources, with their version, that the cluster does not know: `("schedules", "v1")`.
         hidden: by group-resource, how many objects a proxy cuts out of each of the next lists.
+        versions_read: how often the version of the server was asked for.
         page_size: objects on a page of a list.
+        collects_garbage: whether what an object owned goes with it; in a real cluster a little later.
         offers_tokens: whether a list whose continue token has expired can continue in a newer state.
     """
 
@@ -154,13 +157,16 @@ class ScriptedCluster:
         self.requests: list[Request] = []
         self.before: Callable[[str, str, str], None] = ignore
         self.after: Callable[[str, str, str], None] = ignore
+        self.on_create: Callable[[JSONObject], None] = ignore
         self.with_status = set(WITH_STATUS)
         self.unserved: set[tuple[str, str]] = set()
         self.logs: dict[tuple[str, str, bool], str] = {}
         self.hidden: dict[str, list[int]] = {}
         self.page_size = page_size
+        self.collects_garbage = True
         self.offers_tokens = True
         self.version_now = 0
+        self.versions_read = 0
         self._refusals: list[_Refusal] = []
         self._made = itertools.count(1)
         self._uids: set[str] = set()
@@ -274,6 +280,11 @@ class ScriptedCluster:
             metadata.setdefault("generation", 1)
         return self._store(key, stored)
 
+    def vanish(self, kind: APIResource | str, name: str, namespace: str | None = HOME) -> JSONObject | None:
+        """Let an object be gone, whatever finalizers it has; return it if it was there."""
+        key = self.key(resource_of(kind), namespace, name)
+        return self._vanish(key) if key in self.objects else None
+
     def change(
         self, kind: APIResource | str, name: str, namespace: str | None = HOME, **members: Any
     ) -> JSONObject:
@@ -313,6 +324,10 @@ class ScriptedCluster:
     def writes(self) -> list[Call]:
         """Return the calls that write, those that were refused included."""
         return [request.call for request in self.requests if request.verb not in READS]
+
+    def effects(self) -> list[Call]:
+        """Return the writes that took effect."""
+        return [each.call for each in self.requests if each.is_done and each.verb not in READS]
 
     def done(self, verb: str) -> list[Request]:
         """Return the requests of a verb that took effect."""
@@ -367,7 +382,10 @@ class ScriptedCluster:
             del metadata["namespace"]
         if resource.name in self.with_status:
             obj.pop("status", None)
-        return self._carry_out(request, lambda: copy.deepcopy(self._add_new(request, obj, dry_run)))
+        created = self._carry_out(request, lambda: copy.deepcopy(self._add_new(request, obj, dry_run)))
+        if not dry_run:
+            self.on_create(self.objects[request.key])
+        return created
 
     async def create_bytes(
         self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
@@ -553,6 +571,7 @@ class ScriptedCluster:
         return orjson.dumps({"resources": [{"name": name} for name in (*plurals, *statuses)]})
 
     async def version(self) -> ServerVersion:
+        self.versions_read += 1
         return self.server_version
 
     # --- The rules --------------------------------------------------------------------------------------
@@ -668,9 +687,9 @@ class ScriptedCluster:
         return obj
 
     def _uid(self, name: str) -> str:
-        uid = f"uid-{name}"
+        uid = f"uid-{name[:20]}"
         while uid in self._uids:
-            uid = f"uid-{name}-{next(self._made)}"
+            uid = f"uid-{name[:20]}-{next(self._made)}"
         return uid
 
     def _store(self, key: Key, obj: JSONObject) -> JSONObject:
@@ -685,11 +704,11 @@ class ScriptedCluster:
         self._events.append((self.version_now, kind, key, copy.deepcopy(obj)))
         self._changed.set()
 
-    def _vanish(self, key: Key) -> None:
+    def _vanish(self, key: Key) -> JSONObject:
         obj = self.objects.pop(key)
         self.version_now += 1
         self._tell("DELETED", key, obj)
-        for dependent in self._dependents(key, obj):
+        for dependent in self._dependents(key, obj) if self.collects_garbage else ():
             references = self.objects[dependent]["metadata"]["ownerReferences"]
             present = {each["metadata"].get("uid") for each in self.objects.values()}
             if not any(each["uid"] in present for each in references):
@@ -698,6 +717,7 @@ class ScriptedCluster:
         terminating = self.objects.get((NAMESPACES.group_resource, "", home)) if home else None
         if terminating is not None and terminating["metadata"].get("deletionTimestamp"):
             self.remove(NAMESPACES, home)
+        return obj
 
     def _remove(self, key: Key) -> None:
         group_resource, namespace, name = key

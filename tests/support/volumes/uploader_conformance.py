@@ -197,7 +197,7 @@ class UploaderConformance:
         assert lab.nothing_is_left()
 
     async def test_a_missing_password_is_an_access_error(self, lab: UploaderLab) -> None:
-        lab.lab.cluster.objects.pop(("secrets", "velero-restic-credentials"))
+        lab.lab.cluster.vanish("secrets", "velero-restic-credentials")
         with pytest.raises(AccessError, match="not found in namespace"):
             await lab.uploader.connect(lab.repository)
 

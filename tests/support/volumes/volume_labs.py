@@ -13,7 +13,8 @@ from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.restic.identifiers import repository_identifier
 from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
-from tests.unit.controllers.fakes import NAMESPACE, FakeCluster
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.controllers.fakes import NAMESPACE
 
 PASSWORD = "a-password-of-its-own"
 
@@ -30,7 +31,7 @@ class Lab:
     """
 
     def __init__(self, folder: Path, location: Mapping[str, Any]) -> None:
-        self.cluster = FakeCluster()
+        self.cluster = ScriptedCluster()
         self.work = folder / "work"
         self.volume = folder / "volume"
         self.work.mkdir()
@@ -54,7 +55,7 @@ class Lab:
         return {"PATH": str(Path(program).parent), "HOME": str(folder), "VELERO_SCRATCH_DIR": str(folder)}
 
     def set_password(self, password: str) -> None:
-        secret = self.cluster.objects["secrets", SECRET_NAME]
+        secret = self.cluster.stored("secrets", SECRET_NAME)
         secret["data"][SECRET_KEY] = base64.b64encode(password.encode()).decode()
 
     def fill(self, files: Mapping[str, bytes]) -> None:

@@ -233,7 +233,7 @@ async def records_of(way: Way, store: BackupStore, folder: Path, by: str) -> Bac
             made = world.cluster.add("podvolumebackups", volume, labels={labels.BACKUP_NAME: name})
             made.update(spec=each["spec"], status=each["status"])
             made["metadata"]["annotations"] = each["metadata"].get("annotations", {})
-            world.cluster.objects["podvolumebackups", volume] = made
+            world.cluster.put(made)
         saved = await pod_volumes_in_cluster(world.scope, store, name, records.infos)
     return msgspec.structs.replace(records, pod_volumes=saved)
 

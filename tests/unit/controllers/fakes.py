@@ -1,84 +1,22 @@
-"""A cluster in memory with the few calls that controllers make, and a record of what they counted."""
+"""The surroundings of a server's controllers: the scripted cluster, a clock, what they counted."""
 
-import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from pinnace.api.objects import JSONObject
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
-from pinnace.kube.client import ServerVersion
 from pinnace.kube.errors import ConnectionFailed, KubeError
 from pinnace.kube.resources import APIResource, velero
+from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from tests.support.clock import FrozenClock
-from tests.support.cluster.scripted_api import ScriptedAPI
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 NAMESPACE = "velero"
 LOCATIONS = velero("backupstoragelocations")
 BROKEN = ConnectionFailed("the connection broke")
-
-
-class FakeCluster(ScriptedAPI[tuple[str, str]]):
-    """Objects by plural and name; the plural of those of another namespace begins with it.
-
-    Attributes:
-        patches: (plural, name, patch) of those that were stored.
-        versions_read: how often the version was asked for.
-    """
-
-    def __init__(self, clock: FrozenClock | None = None) -> None:
-        super().__init__(clock)
-        self.patches: list[tuple[str, str, JSONObject]] = []
-        self.versions_read = 0
-        self.with_status = {"backupstoragelocations", "downloadrequests", "serverstatusrequests"}
-
-    def key(self, resource: APIResource, namespace: str, name: str) -> tuple[str, str]:
-        plural = resource.name if namespace in ("", NAMESPACE) else f"{namespace}'s {resource.name}"
-        return plural, name
-
-    def add(
-        self, plural: str, name: str, *, labels: Mapping[str, str] | None = None, **members: Any
-    ) -> JSONObject:
-        metadata = {
-            "name": name,
-            "namespace": NAMESPACE,
-            "uid": f"uid-{name[:20]}",
-            "labels": dict(labels or {}),
-            "creationTimestamp": "2021-08-11T21:43:26Z",
-        }
-        obj = {"apiVersion": "velero.io/v1", "metadata": metadata, **members}
-        kind = APIResource(group="velero.io", version="v1", name=plural, kind="", namespaced=True)
-        return self.store(kind, NAMESPACE, obj)
-
-    def status(self, plural: str, name: str) -> JSONObject:
-        """Empty if there is no status, or no such object."""
-        return self.objects.get((plural, name), {}).get("status") or {}
-
-    async def patch(
-        self,
-        resource: APIResource,
-        name: str,
-        patch: JSONObject,
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> JSONObject:
-        changed = await super().patch(resource, name, patch, namespace, subresource=subresource)
-        self.patches.append((resource.name, name, copy.deepcopy(patch)))
-        return changed
-
-    async def version(self) -> ServerVersion:
-        self.versions_read += 1
-        return ServerVersion(git_version="v1.16.4", major="1", minor="16")
-
-    async def request(self, _method: str, _path: str) -> bytes:
-        """The discovery document of our API group."""
-        names = [f"{plural}/status" for plural in sorted(self.with_status)]
-        return orjson.dumps({"resources": [{"name": name} for name in names]})
 
 
 def fail_once(*call: str, error: KubeError = BROKEN) -> Callable[[str, str, str], None]:
@@ -119,8 +57,8 @@ class World:
     """One server's surroundings: cluster, clock, metrics, a location `default` in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.cluster = FakeCluster()
         self.clock = FrozenClock()
+        self.cluster = ScriptedCluster(self.clock)
         self.metrics = RecordingMetrics()
         self.folder = folder
         self.scope = Scope(
@@ -140,14 +78,34 @@ class World:
             **spec,
         }
         (self.folder / f"bucket-{name}").mkdir(exist_ok=True)
-        obj = self.cluster.add(LOCATIONS.name, name, spec=spec)
-        self.cluster.objects[LOCATIONS.name, name]["metadata"]["generation"] = 1
-        return obj
+        return self.cluster.add(LOCATIONS, name, spec=spec)
+
+    def all_of(self, plural: str) -> dict[str, JSONObject]:
+        """Return the objects of a kind by name."""
+        return {obj["metadata"]["name"]: obj for obj in self.cluster.of(plural)}
+
+    def edit(self, plural: str, name: str, **spec: Any) -> None:
+        """Change members of a spec, as a user does."""
+        self.cluster.stored(plural, name)["spec"].update(spec)
 
     def files(self, name: str = "default") -> list[str]:
         """Keys in a location."""
         root = self.folder / f"bucket-{name}"
         return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+
+
+class Cached(Informer):
+    """A cache that is always in step with the cluster."""
+
+    def __init__(self, world: World, resource: APIResource) -> None:
+        super().__init__(world.cluster.client, resource, NAMESPACE)
+        self._world = world
+
+    def objects(self) -> list[JSONObject]:
+        return list(self._world.all_of(self.resource.name).values())
+
+    def get(self, key: Key) -> JSONObject | None:
+        return self._world.all_of(self.resource.name).get(key.name)
 
 
 def key(name: str) -> Key:

@@ -42,11 +42,11 @@ from pinnace.runtime.keys import Key
 from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.locks import RepositoryLocks
-from tests.support.cluster.scripted_api import ScriptedAPI
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.controllers.fakes import BROKEN, World, key
 from tests.unit.controllers.node.world import NODE, NodeWorld, waiting
 from tests.unit.controllers.volumes.stage import SHOP, Stage
-from tests.unit.nonadmin.memory import BACKUPS, MemoryCluster, Service
+from tests.unit.nonadmin.memory import BACKUPS, Service
 
 MOST_WRITES: Final = 60
 MOST_PASSES: Final = 60
@@ -60,7 +60,7 @@ class Life(Protocol):
     """The work on one object."""
 
     @property
-    def api(self) -> ScriptedAPI[Any]:
+    def api(self) -> ScriptedCluster:
         """The cluster; writes to it are counted."""
         ...
 
@@ -117,7 +117,7 @@ class RunLife:
             while preparations:
                 await preparations[-1]()
                 preparations.pop()
-            if queued or reconciler.concerns(self.api.objects[self.plural, "run"]):
+            if queued or reconciler.concerns(self.api.stored(self.plural, "run")):
                 queued.add(key("run"))  # until a pass ends without an error
                 if (await reconciler.reconcile(key("run"))).requeue_after_seconds is None:
                     queued.clear()
@@ -164,13 +164,13 @@ class NodeLife:
         own_labels = {labels.BACKUP_NAME: "b1", labels.BACKUP_UID: "u1", labels.PVC_UID: "u3"}
         spec = {"sourceNamespace": "shop", "sourcePVC": "data", "backupStorageLocation": "default"}
         self.api.add(self.plural, "it", labels=own_labels, spec=spec, status=self.prepared)
-        self.api.objects[self.plural, "it"]["apiVersion"] = DATA_UPLOADS.api_version
+        self.api.stored(self.plural, "it")["apiVersion"] = DATA_UPLOADS.api_version
 
     def add_datadownloads(self) -> None:
         spec = {"sourceNamespace": "shop", "snapshotID": "a", "backupStorageLocation": "default"}
         target = {"namespace": "shop", "pvc": "data", "pv": ""}
         self.api.add(self.plural, "it", spec={**spec, "targetVolume": target}, status=self.prepared)
-        self.api.objects[self.plural, "it"]["apiVersion"] = DATA_DOWNLOADS.api_version
+        self.api.stored(self.plural, "it")["apiVersion"] = DATA_DOWNLOADS.api_version
 
     prepared: Final = {"phase": "Prepared", "node": NODE}
 
@@ -205,7 +205,7 @@ class NodeLife:
         return self.status.get("phase") == "Completed"
 
     def check(self, *, died: bool) -> None:
-        attempts = mapping(self.api.objects[self.plural, "it"], "metadata", "annotations")
+        attempts = mapping(self.api.stored(self.plural, "it"), "metadata", "annotations")
         assert 1 <= int(attempts[ATTEMPTS_ANNOTATION]) <= self.agents
         assert (self.agents > 1) == died
         saved = [call for call in self.world.restic.calls if call[0] in ("backup", "restore")]
@@ -261,11 +261,11 @@ class MovementLife:
         (line,) = (each for each in CONTROLLERS if each.name == names[self.plural])
         deleted = {call[1] for call in self.api.calls if call[0] == "delete"}
         assert deleted == {kind.partition(".")[0] for kind in line.deletes}, "its rights follow from its line"
-        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, "data", SHOP)
         assert claim is not None
         filled = self.outcome == "Completed" and self.plural == "datadownloads"
         assert ("volumeName" in claim["spec"]) == filled
-        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
+        volume = self.api.peek(PERSISTENT_VOLUMES, "pv", "")
         assert (volume is not None) == filled
         if volume is not None:
             assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
@@ -283,7 +283,7 @@ class RepositoryLife:
         marks = {labels.VOLUME_NAMESPACE: "shop", labels.STORAGE_LOCATION: "default"}
         spec = {"volumeNamespace": "shop", "backupStorageLocation": "default", "maintenanceFrequency": "0s"}
         self.api.add("backuprepositories", "repo", labels=marks, spec=spec, status={})
-        metadata = self.api.objects["backuprepositories", "repo"]["metadata"]
+        metadata = self.api.stored("backuprepositories", "repo")["metadata"]
         metadata["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
 
     async def connect(self, _repository: Repository) -> None:
@@ -318,8 +318,8 @@ class RequestLife:
     """A tenant's request for a backup: one Backup comes of it."""
 
     def __init__(self, folder: Path) -> None:
-        self.api = MemoryCluster()
-        self.request = self.api.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+        self.api = ScriptedCluster()
+        self.request = self.api.add(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {}})
 
     def begin(self) -> Callable[[], Awaitable[object]]:
         reconciler = Service(self.api).reconcilers[NON_ADMIN_BACKUPS]
@@ -327,14 +327,14 @@ class RequestLife:
 
     @property
     def phase(self) -> str:
-        found = self.api.peek(NON_ADMIN_BACKUPS, "shop", "nightly")
+        found = self.api.peek(NON_ADMIN_BACKUPS, "nightly", "shop")
         return text(found, "status", "phase")
 
     def is_over(self) -> bool:
         return self.phase == "Created"
 
     def check(self, *, died: bool) -> None:
-        found = self.api.peek(NON_ADMIN_BACKUPS, "shop", "nightly")
+        found = self.api.peek(NON_ADMIN_BACKUPS, "nightly", "shop")
         (backup,) = self.api.of(BACKUPS)
         assert backup["metadata"]["name"] == text(found, "status", "veleroBackup", "nacuuid")
 

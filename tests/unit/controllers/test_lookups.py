@@ -63,7 +63,7 @@ async def test_a_location_that_cannot_be_read_is_said_once_and_after_a_change(
     world.add_location("odder", backupSyncPeriod=5)
     said = []
     for period in ("1d", "1d", 5, "1h", "1d"):
-        world.cluster.objects[LOCATIONS.name, "odd"]["spec"]["backupSyncPeriod"] = period
+        world.cluster.stored(LOCATIONS.name, "odd")["spec"]["backupSyncPeriod"] = period
         caplog.clear()
         for _ in range(3):
             await planned(work)
@@ -105,7 +105,7 @@ async def test_the_version_of_the_cluster_is_read_once_a_minute(world: World, se
         plan = await work.plan(Backup(metadata=ObjectMeta(name="b1")))
         assert world.cluster.versions_read == versions_read
         annotations = plan.begun.metadata.annotations
-        assert annotations["velero.io/source-cluster-k8s-gitversion"] == "v1.16.4"
+        assert annotations["velero.io/source-cluster-k8s-gitversion"] == "v1.30.2"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ async def test_credentials_are_private_files_that_follow_their_secret(world: Wor
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
     secret["data"]["key2"] = encoded(SHORTER)
-    world.cluster.objects["secrets", "credential"] = secret
+    world.cluster.put(secret)
     async with world.locations.open("default"):
         assert path.read_text() == SHORTER
 

@@ -10,7 +10,8 @@ from pinnace.kube.errors import Invalid, NotFound
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.runtime.controller import DONE, Result
 from pinnace.storage.errors import StorageError
-from tests.unit.controllers.fakes import FakeCluster, World, key
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.controllers.fakes import World, key
 
 KINDS = {
     "BackupLog": "backups/b1/b1-logs.gz",
@@ -60,7 +61,7 @@ async def test_a_request_that_cannot_be_answered_expires_all_the_same(
     world: World, downloads: DownloadRequestReconciler
 ) -> None:
     add_request(world, "BackupLog", "b1")
-    del world.cluster.objects["backupstoragelocations", "default"]
+    world.cluster.vanish("backupstoragelocations", "default")
 
     with pytest.raises(NotFound):
         await downloads.reconcile(key("d1"))
@@ -73,7 +74,7 @@ async def test_a_request_that_cannot_be_answered_expires_all_the_same(
 
     world.clock.advance(2)
     assert await downloads.reconcile(key("d1")) == DONE
-    assert ("downloadrequests", "d1") not in world.cluster.objects
+    assert world.cluster.peek("downloadrequests", "d1") is None
 
 
 @pytest.mark.spec("AFT-006", "AFT-007", "AFT-009", "AFT-011")
@@ -107,7 +108,7 @@ async def test_a_request_for_a_file_that_is_not_there_fails_at_once_and_expires(
     message: str,
 ) -> None:
     for object_key, phase in zip((("backups", "b1"), ("restores", "r1")), phases, strict=True):
-        world.cluster.objects[object_key]["status"] = {"phase": phase} if phase else {}
+        world.cluster.stored(*object_key)["status"] = {"phase": phase} if phase else {}
     add_request(world, kind, name)
 
     assert await downloads.reconcile(key("d1")) == Result.after(601.0)
@@ -117,22 +118,22 @@ async def test_a_request_for_a_file_that_is_not_there_fails_at_once_and_expires(
 
     world.clock.advance(601)
     assert await downloads.reconcile(key("d1")) == DONE
-    assert ("downloadrequests", "d1") not in world.cluster.objects
+    assert world.cluster.peek("downloadrequests", "d1") is None
 
 
 @pytest.mark.spec("AFT-010")
 async def test_definitions_without_the_phase_leave_the_request_to_expire(
     world: World, downloads: DownloadRequestReconciler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patch = FakeCluster.patch
+    patch = ScriptedCluster.patch
 
-    async def refusing(cluster: FakeCluster, *where: Any, **how: Any) -> Any:
+    async def refusing(cluster: ScriptedCluster, *where: Any, **how: Any) -> Any:
         if any(isinstance(each, dict) and each["status"].get("phase") == "Failed" for each in where):
             raise Invalid(422, reason="Invalid", message='Unsupported value: "Failed"')
         return await patch(cluster, *where, **how)
 
-    monkeypatch.setattr(FakeCluster, "patch", refusing)
-    world.cluster.objects["backups", "b1"]["status"] = {"phase": "Queued"}
+    monkeypatch.setattr(ScriptedCluster, "patch", refusing)
+    world.cluster.stored("backups", "b1")["status"] = {"phase": "Queued"}
     add_request(world, "BackupLog", "b1")
 
     with pytest.raises(StorageError, match='backup "b1" is in phase "Queued"'):
@@ -144,7 +145,7 @@ async def test_definitions_without_the_phase_leave_the_request_to_expire(
 async def test_the_files_of_a_backup_that_is_being_deleted_can_be_downloaded(
     world: World, downloads: DownloadRequestReconciler
 ) -> None:
-    world.cluster.objects["backups", "b1"]["status"] = {"phase": "Deleting"}
+    world.cluster.stored("backups", "b1")["status"] = {"phase": "Deleting"}
     add_request(world, "BackupLog", "b1")
 
     await downloads.reconcile(key("d1"))
@@ -171,7 +172,7 @@ async def test_a_processed_request_is_kept_until_it_expires(
 
     world.clock.advance(301)
     assert await downloads.reconcile(key("d1")) == DONE
-    assert ("downloadrequests", "d1") not in world.cluster.objects
+    assert world.cluster.peek("downloadrequests", "d1") is None
 
 
 async def test_a_request_that_a_later_server_failed_stays_as_it_is(
@@ -192,7 +193,7 @@ async def test_an_expired_request_is_deleted_whatever_its_phase(
     assert await downloads.reconcile(key("d1")) == DONE
     assert await downloads.reconcile(key("d1")) == DONE
 
-    assert ("downloadrequests", "d1") not in world.cluster.objects
+    assert world.cluster.peek("downloadrequests", "d1") is None
 
 
 async def test_a_processed_request_without_expiration_gets_one(
@@ -243,7 +244,7 @@ async def test_an_answer_is_kept_for_a_minute(
 
     assert await servers.reconcile(key("s1")) == (Result.after(300.0) if kept else DONE)
 
-    assert (("serverstatusrequests", "s1") in world.cluster.objects) is kept
+    assert (world.cluster.peek("serverstatusrequests", "s1") is not None) is kept
 
 
 def test_providers_that_are_built_in_are_shown_once_among_all_plugins() -> None:

@@ -17,8 +17,7 @@ from pinnace.kube.resources import SCHEDULES
 from pinnace.runtime.controller import CHANGED, DONE, Result
 from pinnace.runtime.keys import Key
 from tests.support.cluster.scripted_api import ignore
-from tests.unit.controllers.creating import Cached, CreatingWorld
-from tests.unit.controllers.fakes import BROKEN, NAMESPACE, fail_always, fail_once, key
+from tests.unit.controllers.fakes import BROKEN, NAMESPACE, Cached, World, fail_always, fail_once, key
 
 NOON = datetime(2017, 1, 1, 12, tzinfo=UTC)
 CREATED = "2015-12-31T23:30:00Z"
@@ -33,7 +32,7 @@ TEMPLATE = {
 
 
 class Scene:
-    def __init__(self, world: CreatingWorld) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.queued: list[Key] = []
         self.zone: ZoneInfo = ZoneInfo("UTC")
@@ -58,7 +57,7 @@ class Scene:
         self.world.cluster.add(
             "schedules", name, spec={"schedule": cron, "template": TEMPLATE, **(spec or {})}, status=status
         )
-        obj = self.world.cluster.objects["schedules", name]
+        obj = self.world.cluster.stored("schedules", name)
         obj["metadata"]["creationTimestamp"] = CREATED
         return obj
 
@@ -85,7 +84,7 @@ def ran(last: str | None) -> dict[str, Any]:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    return Scene(CreatingWorld(tmp_path))
+    return Scene(World(tmp_path))
 
 
 @pytest.mark.spec("CTL-020", "API-015")
@@ -348,7 +347,7 @@ async def test_what_is_due_is_skipped_once_when_the_spec_says_so(scene: Scene) -
 
     assert await scene.reconcile() == Result.after(30 * 60 + 0.001)
 
-    stored = scene.world.cluster.objects["schedules", "name"]
+    stored = scene.world.cluster.stored("schedules", "name")
     assert stored["spec"]["skipImmediately"] is False
     assert stored["status"]["lastSkipped"] == "2017-01-01T12:30:00Z"
     scene.restart()
@@ -372,7 +371,7 @@ async def test_the_servers_default_skips_what_is_due_of_every_schedule_once(
 
     def prune(*call: str) -> None:
         if not stored and call[:2] == ("patch", "schedules"):
-            obj = scene.world.cluster.objects["schedules", call[2]]
+            obj = scene.world.cluster.stored("schedules", call[2])
             obj["spec"].pop("skipImmediately", None)
             obj["status"].pop("lastSkipped", None)
 
@@ -653,7 +652,7 @@ async def test_a_run_that_was_made_before_a_crash_does_not_swallow_the_next(scen
 async def test_other_backups_of_the_schedule_are_not_the_run(scene: Scene, name: str, created: str) -> None:
     scene.add("45 * * * *", phase="Enabled")["metadata"]["creationTimestamp"] = "2017-01-01T11:30:00Z"
     scene.world.cluster.add("backups", name, labels={labels.SCHEDULE_NAME: "name"})
-    scene.world.cluster.objects["backups", name]["metadata"]["creationTimestamp"] = created
+    scene.world.cluster.stored("backups", name)["metadata"]["creationTimestamp"] = created
     scene.end_backups()
 
     await scene.reconcile()

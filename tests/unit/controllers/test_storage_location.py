@@ -65,14 +65,12 @@ def status(world: World, name: str = "default") -> dict[str, object]:
 async def test_of_several_default_locations_the_newest_stays_one(world: World) -> None:
     for hour, name in enumerate(("b", "c", "a")):
         world.add_location(name, default=True)
-        metadata = world.cluster.objects["backupstoragelocations", name]["metadata"]
+        metadata = world.cluster.stored("backupstoragelocations", name)["metadata"]
         metadata["creationTimestamp"] = f"2021-08-1{2 - hour}T00:00:00Z"
 
     await reconciler(world).reconcile(key("c"))
 
-    marked = {
-        name: world.cluster.objects["backupstoragelocations", name]["spec"]["default"] for name in "abc"
-    }
+    marked = {name: world.cluster.stored("backupstoragelocations", name)["spec"]["default"] for name in "abc"}
     assert marked == {"a": False, "b": True, "c": False}
     assert status(world, "c")["phase"] == "Available"
 
@@ -169,7 +167,7 @@ async def test_a_location_validated_once_for_all_is_left_alone_unless_it_is_edit
     assert status(world) == before
     assert world.metrics.calls == [("location_status", "default", True)]
 
-    edited = world.cluster.objects["backupstoragelocations", "default"]
+    edited = world.cluster.stored("backupstoragelocations", "default")
     edited["spec"] = {**obj["spec"], "provider": "nobody"}
     edited["metadata"]["generation"] = 2
     await controller.reconcile(key("default"))
@@ -187,7 +185,11 @@ async def test_the_servers_default_location_is_marked_when_none_is(
     for name in ("default", "other"):
         await reconciler(world).reconcile(key(name))
 
-    marked = {name for (_, name), obj in world.cluster.objects.items() if obj["spec"].get("default")}
+    marked = {
+        obj["metadata"]["name"]
+        for obj in world.cluster.of("backupstoragelocations")
+        if obj["spec"].get("default")
+    }
     assert marked == ({"other"} if other_is_default else {"default"})
 
 
@@ -224,7 +226,7 @@ async def test_our_own_writes_that_raise_the_generation_do_not_make_a_location_d
     world.add_location(default=True)
     controller = reconciler(world)
     await controller.reconcile(key("default"))
-    world.cluster.objects["backupstoragelocations", "default"]["metadata"]["generation"] = 9
+    world.cluster.stored("backupstoragelocations", "default")["metadata"]["generation"] = 9
     writes = len(world.cluster.writes())
 
     assert await controller.reconcile(key("default")) == Result.after(60.0)
@@ -273,13 +275,13 @@ async def test_a_location_is_looked_at_on_request_and_the_request_goes_with_the_
     await controller.reconcile(key("default"))
     (tmp_path / "bucket-default/foreign").mkdir(parents=True)
     (tmp_path / "bucket-default/foreign/file").touch()
-    metadata = world.cluster.objects["backupstoragelocations", "default"]["metadata"]
+    metadata = world.cluster.stored("backupstoragelocations", "default")["metadata"]
     metadata["annotations"] = {VALIDATION_REQUESTED: "now", "mine": "kept"}
 
     await controller.reconcile(key("default"))
 
     assert status(world)["phase"] == "Unavailable"
-    metadata = world.cluster.objects["backupstoragelocations", "default"]["metadata"]
+    metadata = world.cluster.stored("backupstoragelocations", "default")["metadata"]
     assert metadata["annotations"] == {"mine": "kept"}
 
 
@@ -289,15 +291,15 @@ async def test_a_newer_request_is_not_taken_for_answered(
 ) -> None:
     world.add_location(default=True)
     controller = reconciler(world)
-    obj = world.cluster.objects["backupstoragelocations", "default"]
+    obj = world.cluster.stored("backupstoragelocations", "default")
     obj["metadata"]["annotations"] = {VALIDATION_REQUESTED: "first"}
 
     async def asked_again(_store: BackupStore) -> None:
-        found = world.cluster.objects["backupstoragelocations", "default"]
+        found = world.cluster.stored("backupstoragelocations", "default")
         found["metadata"]["annotations"] = {VALIDATION_REQUESTED: "second"}
 
     monkeypatch.setattr(BackupStore, "validate", asked_again)
     await controller.reconcile(key("default"))
 
-    metadata = world.cluster.objects["backupstoragelocations", "default"]["metadata"]
+    metadata = world.cluster.stored("backupstoragelocations", "default")["metadata"]
     assert metadata["annotations"] == {VALIDATION_REQUESTED: "second"}

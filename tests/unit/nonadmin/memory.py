@@ -1,4 +1,4 @@
-"""A scripted API server for the flows of self-service, and caches that are in step with it or lag behind."""
+"""The flows of self-service over the scripted cluster, and caches that are in step with it or lag behind."""
 
 import copy
 import itertools
@@ -10,7 +10,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import APIResource, velero
+from pinnace.kube.resources import NAMESPACES, APIResource, velero
 from pinnace.nonadmin.caches import CACHED, Cached
 from pinnace.nonadmin.collector import Leftovers
 from pinnace.nonadmin.flows.driver import FlowDriver, StepFailed
@@ -20,7 +20,6 @@ from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
     NON_ADMIN_DOWNLOADS,
-    NON_ADMIN_LOCATION_REQUESTS,
     NON_ADMIN_LOCATIONS,
     NON_ADMIN_RESTORES,
 )
@@ -28,87 +27,43 @@ from pinnace.nonadmin.queue_position import WaitingQueue
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.controller import Result
 from pinnace.runtime.keys import Key
-from tests.support.clock import FrozenClock
-from tests.support.cluster.scripted_api import Call, ScriptedAPI, ignore
+from tests.support.cluster.scripted_cluster import READS, ScriptedCluster
 
 SERVER = "velero"
 BACKUPS, RESTORES = velero("backups"), velero("restores")
 LOCATIONS, DELETE_REQUESTS = velero("backupstoragelocations"), velero("deletebackuprequests")
 DOWNLOADS = velero("downloadrequests")
-WITH_STATUS = frozenset(
-    {
-        NON_ADMIN_BACKUPS,
-        NON_ADMIN_RESTORES,
-        NON_ADMIN_LOCATIONS,
-        NON_ADMIN_DOWNLOADS,
-        NON_ADMIN_LOCATION_REQUESTS,
-        LOCATIONS,
-        DOWNLOADS,
-    }
-)
 
 
 class Crash(BaseException):
     """The process ends between two calls."""
 
 
-class MemoryCluster(ScriptedAPI[tuple[str, Key]]):
-    """Objects by plural and key, which tell time by a clock that tests move.
+def on_writes(hook: Callable[[str, str, str], object]) -> Callable[[str, str, str], None]:
+    """For `before`: call a hook before each write, which may raise what shall fail."""
 
-    Attributes:
-        before_write: called with each write before it takes effect; raise there what shall fail.
-    """
+    def check(verb: str, plural: str, name: str) -> None:
+        if verb not in READS:
+            hook(verb, plural, name)
 
-    def __init__(self, clock: FrozenClock | None = None) -> None:
-        super().__init__(clock)
-        self.with_status = {resource.name for resource in WITH_STATUS}
-        self.before_write: Callable[[str, str, str], object] = ignore
-        self.after = self._note_write
-        self._written: list[tuple[str, str, str]] = []
-        self._uuids = itertools.count(1)
+    return check
 
-    def new_uuid(self) -> str:
-        """A UUID that no process has drawn before, one before a crash included."""
-        return f"00000000-0000-4000-8000-{next(self._uuids):012d}"
 
-    def key(self, resource: APIResource, namespace: str, name: str) -> tuple[str, Key]:
-        return resource.name, Key(namespace, name)
+class UUIDs:
+    """UUIDs that no process has drawn before, one before a crash included."""
 
-    def describe(self, verb: str, resource: APIResource, namespace: str, name: str) -> Call:
-        return (verb, resource.name, namespace, "" if verb == "list" else name)
+    def __init__(self, cluster: ScriptedCluster) -> None:
+        self._life = len(cluster.requests)
+        self._numbers = itertools.count(1)
 
-    def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
-        if verb not in ("get", "list"):
-            self.before_write(verb, resource.name, name)
-
-    def _note_write(self, verb: str, plural: str, name: str) -> None:
-        if verb not in ("get", "list"):
-            self._written.append((verb, plural, name))
-
-    def writes(self) -> list[Call]:
-        """Return the writes that took effect: those refused are tried again in each round."""
-        return list(self._written)
-
-    # --- What a user or a server does, without record ---------------------------------------------------
-
-    def add(self, resource: APIResource, namespace: str, name: str, **members: Any) -> JSONObject:
-        metadata = {"name": name, "namespace": namespace, **members.pop("metadata", {})}
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **members}
-        return self.add_new(resource, namespace, body)
-
-    def change(self, resource: APIResource, namespace: str, name: str, **members: Any) -> JSONObject:
-        """Replace members of an object as a whole."""
-        obj = copy.deepcopy(self.objects[self.key(resource, namespace, name)])
-        obj.update(copy.deepcopy(members))
-        if "spec" in members:
-            obj["metadata"]["generation"] += 1
-        return self.store(resource, namespace, obj)
+    def __call__(self) -> str:
+        return f"{self._life:08d}-0000-4000-8000-{next(self._numbers):012d}"
 
 
 class View:
     """A cache of one kind, always in step unless it is frozen."""
 
-    def __init__(self, cluster: MemoryCluster, cached: Cached) -> None:
+    def __init__(self, cluster: ScriptedCluster, cached: Cached) -> None:
         self._cluster = cluster
         self._cached = cached
         self._frozen: list[JSONObject] | None = None
@@ -138,7 +93,7 @@ class View:
 class InStepQueue(WaitingQueue):
     """The queue, always in step with the cluster."""
 
-    def __init__(self, cluster: MemoryCluster, resource: APIResource) -> None:
+    def __init__(self, cluster: ScriptedCluster, resource: APIResource) -> None:
         super().__init__()
         self._cluster = cluster
         self._resource = resource
@@ -153,7 +108,7 @@ class InStepQueue(WaitingQueue):
 class InStepSlots(Slots):
     """The slots, always in step with the cluster."""
 
-    def __init__(self, cluster: MemoryCluster, origin: Origin, resource: APIResource) -> None:
+    def __init__(self, cluster: ScriptedCluster, origin: Origin, resource: APIResource) -> None:
         super().__init__(origin)
         self._cluster = cluster
         self._resource = resource
@@ -167,8 +122,9 @@ class InStepSlots(Slots):
 class Service:
     """The reconcilers of self-service over a cluster in memory."""
 
-    def __init__(self, cluster: MemoryCluster | None = None, settings: AdminSettings | None = None) -> None:
-        self.cluster = cluster or MemoryCluster()
+    def __init__(self, cluster: ScriptedCluster | None = None, settings: AdminSettings | None = None) -> None:
+        self.cluster = cluster or ScriptedCluster()
+        self.cluster.add(NAMESPACES, SERVER)
         self.settings = settings or AdminSettings()
         self.views = {cached.resource: View(self.cluster, cached) for cached in CACHED}
         self.lookups = Lookups(self.cluster.client, SERVER, self.views)
@@ -180,7 +136,7 @@ class Service:
             backup_slots=InStepSlots(self.cluster, Origin.BACKUP, BACKUPS),
             restore_slots=InStepSlots(self.cluster, Origin.RESTORE, RESTORES),
             clock=self.cluster.clock,
-            new_uuid=self.cluster.new_uuid,
+            new_uuid=UUIDs(self.cluster),
         )
         flows = (BackupFlow(context), RestoreFlow(context), LocationFlow(context), DownloadFlow(context))
         makes = {NON_ADMIN_BACKUPS: BACKUPS, NON_ADMIN_RESTORES: RESTORES}
@@ -205,12 +161,12 @@ class Service:
     async def settle(self, rounds: int = 12) -> None:
         """Pass over all requests until a round changes nothing."""
         for _ in range(rounds):
-            before = len(self.cluster.writes())
+            before = len(self.cluster.effects())
             for resource, key in list(self._requests()):
                 await self.look(resource, *key)
-            if len(self.cluster.writes()) == before:
+            if len(self.cluster.effects()) == before:
                 return
-        raise AssertionError(f"not settled after {rounds} rounds: {self.cluster.writes()[-10:]}")
+        raise AssertionError(f"not settled after {rounds} rounds: {self.cluster.effects()[-10:]}")
 
     def _requests(self) -> Iterator[tuple[APIResource, Key]]:
         for resource in (NON_ADMIN_LOCATIONS, NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_DOWNLOADS):

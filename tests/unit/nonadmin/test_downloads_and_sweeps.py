@@ -32,27 +32,28 @@ from tests.unit.nonadmin.memory import (
     Service,
     conditions,
     finished,
+    on_writes,
 )
 
 SYNCED = "openshift.io/oadp-nab-synced-from-nacuuid"
 
 
 def own_location(service: Service, tenant: str = "shop", unique_id: str = "shop-mine-id") -> None:
-    service.cluster.add(NON_ADMIN_LOCATIONS, tenant, "mine", spec={}, status={"phase": "Created"})
+    service.cluster.add(NON_ADMIN_LOCATIONS, "mine", tenant, spec={}, status={"phase": "Created"})
     service.cluster.change(
         NON_ADMIN_LOCATIONS,
-        tenant,
         "mine",
+        tenant,
         status={"phase": "Created", "veleroBackupStorageLocation": {"nacuuid": unique_id, "name": unique_id}},
     )
     marked = owner_metadata(Origin.LOCATION, unique_id, Key(tenant, "mine"))
-    service.cluster.add(LOCATIONS, SERVER, unique_id, metadata=marked, spec={}, status={"phase": "Available"})
+    service.cluster.add(LOCATIONS, unique_id, SERVER, metadata=marked, spec={}, status={"phase": "Available"})
 
 
 async def backed_up(service: Service) -> str:
     own_location(service)
     service.cluster.add(
-        NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"storageLocation": "mine"}}
+        NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {"storageLocation": "mine"}}
     )
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     (backup,) = service.cluster.of(BACKUPS)
@@ -60,7 +61,7 @@ async def backed_up(service: Service) -> str:
 
 
 def non_admin_download(service: Service) -> JSONObject:
-    found = service.cluster.peek(NON_ADMIN_DOWNLOADS, "shop", "log")
+    found = service.cluster.peek(NON_ADMIN_DOWNLOADS, "log", "shop")
     assert found is not None
     return found
 
@@ -70,11 +71,11 @@ async def test_a_url_of_a_backups_file_is_copied() -> None:
     service = Service()
     name = await backed_up(service)
     made = service.cluster.add(
-        NON_ADMIN_DOWNLOADS, "shop", "log", spec={"target": {"kind": "BackupLog", "name": "nightly"}}
+        NON_ADMIN_DOWNLOADS, "log", "shop", spec={"target": {"kind": "BackupLog", "name": "nightly"}}
     )
     await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
     uid = made["metadata"]["uid"]
-    download = service.cluster.peek(DOWNLOADS, SERVER, f"nadr-{uid}")
+    download = service.cluster.peek(DOWNLOADS, f"nadr-{uid}", SERVER)
     assert download is not None
     assert download["spec"] == {"target": {"kind": "BackupLog", "name": name}}
     assert download["metadata"]["labels"]["openshift.io/oadp-nadr-origin-nacuuid"] == uid
@@ -83,7 +84,7 @@ async def test_a_url_of_a_backups_file_is_copied() -> None:
         "downloadURL": "https://x/signed",
         "expiration": format_time(service.cluster.clock() + timedelta(minutes=10)),
     }
-    service.cluster.change(DOWNLOADS, SERVER, f"nadr-{uid}", status=answer)
+    service.cluster.change(DOWNLOADS, f"nadr-{uid}", SERVER, status=answer)
     result = await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
     assert non_admin_download(service)["status"]["velero"] == {"status": answer}
     assert non_admin_download(service)["status"]["phase"] == "Created"
@@ -99,11 +100,11 @@ async def test_a_url_of_a_backups_file_is_copied() -> None:
 async def test_a_url_of_a_restores_file_is_copied() -> None:
     service = Service()
     await backed_up(service)
-    service.cluster.add(NON_ADMIN_RESTORES, "shop", "back", spec={"restoreSpec": {"backupName": "nightly"}})
+    service.cluster.add(NON_ADMIN_RESTORES, "back", "shop", spec={"restoreSpec": {"backupName": "nightly"}})
     await service.look(NON_ADMIN_RESTORES, "shop", "back")
     (restore,) = service.cluster.of(RESTORES)
     service.cluster.add(
-        NON_ADMIN_DOWNLOADS, "shop", "log", spec={"target": {"kind": "RestoreLog", "name": "back"}}
+        NON_ADMIN_DOWNLOADS, "log", "shop", spec={"target": {"kind": "RestoreLog", "name": "back"}}
     )
     await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
     (download,) = service.cluster.of(DOWNLOADS)
@@ -117,7 +118,7 @@ async def test_a_url_of_a_restores_file_is_copied() -> None:
 )
 async def test_a_request_for_a_missing_object_backs_off(kind: str, reason: str) -> None:
     service = Service()
-    service.cluster.add(NON_ADMIN_DOWNLOADS, "shop", "log", spec={"target": {"kind": kind, "name": "none"}})
+    service.cluster.add(NON_ADMIN_DOWNLOADS, "log", "shop", spec={"target": {"kind": kind, "name": "none"}})
     assert await service.look(NON_ADMIN_DOWNLOADS, "shop", "log") == Result.after(30.0)
     assert conditions(non_admin_download(service)) == [(reason, "True", "Error")]
     assert non_admin_download(service)["status"]["phase"] == "BackingOff"
@@ -128,7 +129,7 @@ async def test_a_hundred_requests_for_nothing_cost_two_calls_each_and_then_ever_
     reads = count_reads(service)
     for number in range(100):
         target = {"kind": "BackupLog", "name": f"none-{number}"}
-        service.cluster.add(NON_ADMIN_DOWNLOADS, "shop", f"log-{number}", spec={"target": target})
+        service.cluster.add(NON_ADMIN_DOWNLOADS, f"log-{number}", "shop", spec={"target": target})
     delays = []
     for _ in range(8):
         for number in range(100):
@@ -138,9 +139,9 @@ async def test_a_hundred_requests_for_nothing_cost_two_calls_each_and_then_ever_
         delays.append(result.requeue_after_seconds)
         service.cluster.clock.advance(result.requeue_after_seconds)
         if len(delays) == 1:
-            assert len(reads) == len(service.cluster.writes()) == 100
+            assert len(reads) == len(service.cluster.effects()) == 100
     assert delays == [30, 30, 60, 120, 240, 480, 960, 1920]
-    assert len(service.cluster.writes()) == 100
+    assert len(service.cluster.effects()) == 100
 
 
 def count_reads(service: Service) -> list[str]:
@@ -159,10 +160,10 @@ def count_reads(service: Service) -> list[str]:
 @pytest.mark.spec("NAC-044")
 async def test_a_file_in_the_default_location_is_refused() -> None:
     service = Service()
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    service.cluster.add(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {}})
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     service.cluster.add(
-        NON_ADMIN_DOWNLOADS, "shop", "log", spec={"target": {"kind": "BackupLog", "name": "nightly"}}
+        NON_ADMIN_DOWNLOADS, "log", "shop", spec={"target": {"kind": "BackupLog", "name": "nightly"}}
     )
     for _ in range(2):
         assert await service.look(NON_ADMIN_DOWNLOADS, "shop", "log") == DONE
@@ -192,24 +193,24 @@ async def test_orphans_are_collected_and_other_objects_kept(approval: bool) -> N
         (SECRETS, 1, Origin.LOCATION, 3),
     ):
         for number in range(plain):
-            cluster.add(resource, SERVER, f"plain-{number}", spec={})
+            cluster.add(resource, f"plain-{number}", SERVER, spec={})
         for number in range(orphans):
             cluster.add(
                 resource,
-                SERVER,
                 f"orphan-{number}",
+                SERVER,
                 metadata=owner_metadata(origin, f"id-{number}", gone),
                 spec={},
             )
         unmarked = {"labels": owner_metadata(origin, "id-9", gone)["labels"]}
-        cluster.add(resource, SERVER, "unmarked", metadata=unmarked, spec={})
+        cluster.add(resource, "unmarked", SERVER, metadata=unmarked, spec={})
     own_location(service)
     for name, origin_name in (("kept", "mine"), ("orphan", "gone")):
         source = {"namespace": "shop", "name": origin_name, "nacuuid": "shop-mine-id", "requestedSpec": {}}
         cluster.add(
             NON_ADMIN_LOCATION_REQUESTS,
-            SERVER,
             name,
+            SERVER,
             metadata=owner_metadata(Origin.LOCATION, "shop-mine-id", Key("shop", origin_name)),
             spec={},
             status={"nonAdminBackupStorageLocation": source},
@@ -231,10 +232,10 @@ async def test_orphans_are_collected_and_other_objects_kept(approval: bool) -> N
 
 async def test_collection_removes_what_belonged_to_a_former_request_of_that_name() -> None:
     service = Service()
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    service.cluster.add(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {}})
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     former = owner_metadata(Origin.BACKUP, "former", Key("shop", "nightly"))
-    service.cluster.add(BACKUPS, SERVER, "former", metadata=former, spec={})
+    service.cluster.add(BACKUPS, "former", SERVER, metadata=former, spec={})
     await collector(service).reconcile(KEY)
     (left,) = service.cluster.of(BACKUPS)
     assert left["metadata"]["name"] != "former"
@@ -244,7 +245,7 @@ async def test_collection_removes_what_belonged_to_a_former_request_of_that_name
 async def test_without_a_period_nothing_is_collected() -> None:
     service = Service(settings=AdminSettings(collection_period=Duration()))
     service.cluster.add(
-        BACKUPS, SERVER, "orphan", metadata=owner_metadata(Origin.BACKUP, "id", Key("shop", "gone")), spec={}
+        BACKUPS, "orphan", SERVER, metadata=owner_metadata(Origin.BACKUP, "id", Key("shop", "gone")), spec={}
     )
     assert await collector(service).reconcile(KEY) == DONE
     assert len(service.cluster.of(BACKUPS)) == 1
@@ -270,16 +271,16 @@ def stored(
     status = finished("Completed", service.cluster.clock()) if ended else {"phase": "InProgress"}
     marked = {**owner_metadata(Origin.BACKUP, name, Key(tenant, f"nab-{name}")), **changes}
     spec = {"storageLocation": location, "includedNamespaces": [tenant]}
-    service.cluster.add(BACKUPS, SERVER, name, metadata=marked, spec=spec, status=status)
+    service.cluster.add(BACKUPS, name, SERVER, metadata=marked, spec=spec, status=status)
 
 
 @pytest.mark.spec("NAC-046")
 async def test_requests_are_made_for_stored_backups() -> None:
     service = Service()
     own_location(service)
-    service.cluster.add(LOCATIONS, SERVER, "default", spec={})
-    service.cluster.add(LOCATIONS, SERVER, "other", spec={})
-    service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
+    service.cluster.add(LOCATIONS, "default", SERVER, spec={})
+    service.cluster.add(LOCATIONS, "other", SERVER, spec={})
+    service.cluster.add(NAMESPACES, "shop", "", status={"phase": "Active"})
     for location in ("default", "shop-mine-id", "other"):
         stored(service, f"{location}-good", "shop", location)
         stored(service, f"{location}-running", "shop", location, ended=False)
@@ -303,7 +304,7 @@ async def test_a_forged_backup_gets_no_request() -> None:
     service = Service()
     own_location(service, "evil", "evil-mine-id")
     for tenant in ("evil", "victim"):
-        service.cluster.add(NAMESPACES, "", tenant, status={"phase": "Active"})
+        service.cluster.add(NAMESPACES, tenant, "", status={"phase": "Active"})
     stored(service, "forged", "victim", "evil-mine-id")
     stored(
         service,
@@ -318,14 +319,14 @@ async def test_a_forged_backup_gets_no_request() -> None:
     # Nor may the victim's own request take it for its own.
     service.cluster.add(
         NON_ADMIN_BACKUPS,
-        "victim",
         "nab-forged",
+        "victim",
         metadata={"labels": {SYNCED: "forged"}},
         spec={"backupSpec": {}},
     )
     await service.settle()
     assert (
-        conditions(service.cluster.peek(NON_ADMIN_BACKUPS, "victim", "nab-forged"))[0][2]
+        conditions(service.cluster.peek(NON_ADMIN_BACKUPS, "nab-forged", "victim"))[0][2]
         == "VeleroBackupNotFound"
     )
 
@@ -333,9 +334,9 @@ async def test_a_forged_backup_gets_no_request() -> None:
 @pytest.mark.spec("NAC-057")
 async def test_nothing_is_made_in_a_namespace_that_ends() -> None:
     service = Service()
-    service.cluster.add(LOCATIONS, SERVER, "default", spec={"default": True})
-    service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
-    service.cluster.add(NAMESPACES, "", "ends", status={"phase": "Terminating"})
+    service.cluster.add(LOCATIONS, "default", SERVER, spec={"default": True})
+    service.cluster.add(NAMESPACES, "shop", "", status={"phase": "Active"})
+    service.cluster.add(NAMESPACES, "ends", "", status={"phase": "Terminating"})
     stored(service, "one", "ends", "default")
     stored(service, "two", "shop", "default")
     await synchronizer(service).reconcile(KEY)
@@ -346,8 +347,8 @@ async def test_a_refused_request_delays_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     service = Service()
-    service.cluster.add(LOCATIONS, SERVER, "default", spec={"default": True})
-    service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
+    service.cluster.add(LOCATIONS, "default", SERVER, spec={"default": True})
+    service.cluster.add(NAMESPACES, "shop", "", status={"phase": "Active"})
     sweep = synchronizer(service)
     stored(service, "bad", "shop", "default")
     tries = 0
@@ -358,7 +359,7 @@ async def test_a_refused_request_delays_no_other(
             tries += 1
             raise Invalid(422, message="spec.hooks: too long")
 
-    service.cluster.before_write = refuse
+    service.cluster.before = on_writes(refuse)
     for _ in range(24 * 30):
         # No back-off for all: the next look is after the usual period.
         assert await sweep.reconcile(KEY) == Result.after(120.0)

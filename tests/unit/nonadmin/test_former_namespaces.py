@@ -17,14 +17,14 @@ SYNCED = "openshift.io/oadp-nab-synced-from-nacuuid"
 def service_with(present: str, **settings: str) -> tuple[Service, str]:
     """A cluster with a stored backup of the former namespace `shop`; the uid of the present one."""
     service = Service(settings=AdminSettings(adopted_namespaces=settings))
-    service.cluster.add(LOCATIONS, SERVER, "default", spec={"default": True})
-    namespace = service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
+    service.cluster.add(LOCATIONS, "default", SERVER, spec={"default": True})
+    namespace = service.cluster.add(NAMESPACES, "shop", "", status={"phase": "Active"})
     uid = str(namespace["metadata"]["uid"])
     marked = owner_metadata(Origin.BACKUP, "old", Key("shop", "nightly"))
     marked["annotations"][NAMESPACE_UID_ANNOTATION] = uid if present == "same" else "former"
     status = finished("Completed", service.cluster.clock())
     spec = {"storageLocation": "default", "includedNamespaces": ["shop"]}
-    service.cluster.add(BACKUPS, SERVER, "old", metadata=marked, spec=spec, status=status)
+    service.cluster.add(BACKUPS, "old", SERVER, metadata=marked, spec=spec, status=status)
     return service, uid
 
 
@@ -34,8 +34,8 @@ def synchronizer(service: Service) -> Synchronizer:
 
 async def test_a_backup_says_which_namespace_it_is_of() -> None:
     service = Service()
-    namespace = service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    namespace = service.cluster.add(NAMESPACES, "shop", "", status={"phase": "Active"})
+    service.cluster.add(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {}})
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     (backup,) = service.cluster.of(BACKUPS)
     assert backup["metadata"]["annotations"][NAMESPACE_UID_ANNOTATION] == namespace["metadata"]["uid"]
@@ -85,16 +85,16 @@ async def test_a_held_back_backup_is_logged_once_and_made_known_after_consent(
 async def test_knowing_the_id_does_not_give_access() -> None:
     service, uid = service_with("other")
     forged = {"labels": {SYNCED: "old"}}
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", metadata=forged, spec={"backupSpec": {}})
+    service.cluster.add(NON_ADMIN_BACKUPS, "nightly", "shop", metadata=forged, spec={"backupSpec": {}})
     await service.settle()
-    non_admin_backup = service.cluster.peek(NON_ADMIN_BACKUPS, "shop", "nightly")
+    non_admin_backup = service.cluster.peek(NON_ADMIN_BACKUPS, "nightly", "shop")
     assert conditions(non_admin_backup) == [("Accepted", "False", "VeleroBackupNotFound")]
     assert non_admin_backup is not None
     assert "veleroBackup" not in non_admin_backup["status"]
 
     service.settings = AdminSettings(adopted_namespaces={"shop": uid})
     await service.settle()
-    non_admin_backup = service.cluster.peek(NON_ADMIN_BACKUPS, "shop", "nightly")
+    non_admin_backup = service.cluster.peek(NON_ADMIN_BACKUPS, "nightly", "shop")
     assert non_admin_backup is not None
     assert non_admin_backup["status"]["phase"] == "Created"
     # What was handed over stays so.
@@ -107,7 +107,7 @@ async def test_in_its_own_bucket_a_tenants_claim_is_ignored() -> None:
     service, _ = service_with("other")
     marked = owner_metadata(Origin.LOCATION, "default", Key("shop", "mine"))
     (location,) = service.cluster.of(LOCATIONS)
-    service.cluster.change(LOCATIONS, SERVER, "default", metadata={**location["metadata"], **marked})
-    service.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={})
+    service.cluster.change(LOCATIONS, "default", SERVER, metadata={**location["metadata"], **marked})
+    service.cluster.add(NON_ADMIN_LOCATIONS, "mine", "shop", spec={})
     await synchronizer(service).reconcile(KEY)
     assert len(service.cluster.of(NON_ADMIN_BACKUPS)) == 1

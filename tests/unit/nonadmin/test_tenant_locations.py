@@ -29,7 +29,7 @@ from pinnace.storage.s3 import requests as s3_requests
 from pinnace.storage.s3.requests import BucketRequests
 from pinnace.store_access.requests import Reply
 from tests.support.servers.tenants import unique_id
-from tests.unit.controllers.creating import Cached, CreatingWorld
+from tests.unit.controllers.fakes import Cached, World
 from tests.unit.controllers.stored import stored_backup
 
 UUID = re.compile("-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -50,7 +50,7 @@ class SlowLocations(LocationStores):
 
 class Scene:
     def __init__(self, folder: Path) -> None:
-        self.world = CreatingWorld(folder)
+        self.world = World(folder)
         self.locations = SlowLocations(self.world.cluster.client, "velero", folder / "credentials")
         caches = Caches(backups=Cached(self.world, BACKUPS), schedules=Cached(self.world, SCHEDULES))
         self.sync = BackupSync(
@@ -67,7 +67,7 @@ class Scene:
         self.world.add_location(name)
         if tenant:
             notes = {Origin.LOCATION.namespace_annotation: tenant}
-            self.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, name]["metadata"]["annotations"] = notes
+            self.world.cluster.stored(BACKUP_STORAGE_LOCATIONS.name, name)["metadata"]["annotations"] = notes
         self.store(name, f"in-{name}", tenant)
 
     def store(self, location: str, name: str, tenant: str = "") -> None:
@@ -145,7 +145,7 @@ async def test_the_locations_that_waited_longest_are_synced_first(
     scene.add("a-slow", "evil")
     scene.add("b-fast", "honest")
     status = {"lastSyncedTime": "2021-08-11T20:00:00Z"}
-    scene.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, "a-slow"]["status"] = status
+    scene.world.cluster.stored(BACKUP_STORAGE_LOCATIONS.name, "a-slow")["status"] = status
     scene.locations.slow = frozenset({"a-slow"})
 
     await scene.sync.run()

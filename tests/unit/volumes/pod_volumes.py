@@ -16,8 +16,8 @@ from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.pods.timeouts import Timeout
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.uploader.locks import RepositoryLocks
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.controllers.fakes import NAMESPACE
-from tests.unit.volumes.cluster import VolumeCluster
 
 Answer = Callable[[JSONObject], JSONObject | None]
 
@@ -35,7 +35,7 @@ class PodVolumeScene:
     """A ready repository `repo` for the namespace `shop`, and an agent that ends each object at once."""
 
     def __init__(self, folder: Path) -> None:
-        self.cluster = VolumeCluster()
+        self.cluster = ScriptedCluster()
         self.cluster.on_create = self._answer
         self.locks = RepositoryLocks()
         self.outcomes = SeenTransfers(self._synced)

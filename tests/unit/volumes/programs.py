@@ -5,7 +5,8 @@ from pathlib import Path
 
 from pinnace.volumes.uploader.access import AccessProvider
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
-from tests.unit.controllers.fakes import NAMESPACE, FakeCluster
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.controllers.fakes import NAMESPACE
 
 TAGS = {"backup": "b1", "backup-uid": "u1", "pod": "p", "pod-uid": "u2", "ns": "shop", "volume": "data"}
 
@@ -25,7 +26,7 @@ class ScriptedProgram:
         work = folder / "work"
         self.volume.mkdir()
         work.mkdir()
-        cluster = FakeCluster()
+        cluster = ScriptedCluster()
         location = {
             "provider": "pinnace.io/filesystem",
             "config": {"path": str(folder)},

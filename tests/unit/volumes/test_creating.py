@@ -8,8 +8,8 @@ from pinnace.kube.errors import AlreadyExists, ConnectionFailed, Forbidden
 from pinnace.kube.resources import velero
 from pinnace.volumes import creating
 from pinnace.volumes.creating import create_generated
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.controllers.fakes import NAMESPACE, fail_always, fail_once
-from tests.unit.volumes.cluster import VolumeCluster
 
 RESOURCE = velero("podvolumebackups")
 
@@ -19,7 +19,7 @@ def body(base: str = "b1-") -> dict[str, Any]:
 
 
 async def test_the_name_begins_with_generate_name_and_is_short_enough() -> None:
-    cluster = VolumeCluster()
+    cluster = ScriptedCluster()
 
     short = await create_generated(cluster.client, RESOURCE, body(), NAMESPACE)
     long = await create_generated(cluster.client, RESOURCE, body("b" * 100), NAMESPACE)
@@ -32,16 +32,16 @@ async def test_the_name_begins_with_generate_name_and_is_short_enough() -> None:
 
 @pytest.mark.parametrize("moment", ["before", "after"], ids=["request lost", "answer lost"])
 async def test_a_lost_request_or_answer_makes_one_object(moment: str) -> None:
-    cluster = VolumeCluster()
+    cluster = ScriptedCluster()
     setattr(cluster, moment, fail_once("create"))
 
     created = await create_generated(cluster.client, RESOURCE, body(), NAMESPACE)
 
-    assert [obj["metadata"]["name"] for obj in cluster.all_of(RESOURCE.name)] == [created["metadata"]["name"]]
+    assert [obj["metadata"]["name"] for obj in cluster.of(RESOURCE.name)] == [created["metadata"]["name"]]
 
 
 async def test_a_request_that_is_carried_out_late_makes_one_object() -> None:
-    cluster = VolumeCluster()
+    cluster = ScriptedCluster()
     answers = iter([ConnectionFailed("cut"), AlreadyExists(409, reason="AlreadyExists")])
 
     def late(verb: str, _plural: str, name: str) -> None:
@@ -54,11 +54,11 @@ async def test_a_request_that_is_carried_out_late_makes_one_object() -> None:
     cluster.before = late
     created = await create_generated(cluster.client, RESOURCE, body(), NAMESPACE)
 
-    assert [obj["metadata"]["name"] for obj in cluster.all_of(RESOURCE.name)] == [created["metadata"]["name"]]
+    assert [obj["metadata"]["name"] for obj in cluster.of(RESOURCE.name)] == [created["metadata"]["name"]]
 
 
 async def test_a_name_that_is_taken_is_replaced_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = VolumeCluster()
+    cluster = ScriptedCluster()
     names = iter(["b1-taken", "b1-other"])
     monkeypatch.setattr(creating, "_generated", lambda _body: next(names))
     cluster.add(RESOURCE.name, "b1-taken")
@@ -69,7 +69,7 @@ async def test_a_name_that_is_taken_is_replaced_by_another(monkeypatch: pytest.M
 
 
 async def test_a_refused_request_is_not_tried_again() -> None:
-    cluster = VolumeCluster()
+    cluster = ScriptedCluster()
     cluster.before = fail_always("create", error=Forbidden(403, reason="Forbidden"))
 
     with pytest.raises(Forbidden):
@@ -78,7 +78,7 @@ async def test_a_refused_request_is_not_tried_again() -> None:
 
 
 async def test_a_server_that_does_not_come_back_is_an_error() -> None:
-    cluster = VolumeCluster()
+    cluster = ScriptedCluster()
     cluster.before = fail_always("create")
 
     with pytest.raises(ConnectionFailed):

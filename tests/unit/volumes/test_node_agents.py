@@ -4,16 +4,16 @@ import pytest
 
 from pinnace.volumes.agent_settings import named_in
 from pinnace.volumes.node_agents import NodeAgents
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.controllers.fakes import NAMESPACE
-from tests.unit.volumes.cluster import VolumeCluster
 
 MARKS = {"name": "restic"}
 
 
 @pytest.fixture
-def cluster() -> VolumeCluster:
+def cluster() -> ScriptedCluster:
     """An installation as those before Velero 1.10, whose only agent is being deleted."""
-    made = VolumeCluster()
+    made = ScriptedCluster()
     made.add("daemonsets", "restic", spec={"selector": {"matchLabels": MARKS}})
     status = {"conditions": [{"type": "Ready", "status": "True"}]}
     pod = made.add("pods", "agent", labels=MARKS, spec={"nodeName": "n1"}, status=status)
@@ -21,17 +21,17 @@ def cluster() -> VolumeCluster:
     return made
 
 
-async def test_an_agent_that_is_being_deleted_does_not_count(cluster: VolumeCluster) -> None:
+async def test_an_agent_that_is_being_deleted_does_not_count(cluster: ScriptedCluster) -> None:
     agents = NodeAgents(cluster.client, NAMESPACE)
 
     assert "see the pod velero/agent of the DaemonSet velero/restic" in await agents.why_none_on("n1")
 
-    del cluster.objects["pods", "agent"]["metadata"]["deletionTimestamp"]
+    del cluster.stored("pods", "agent")["metadata"]["deletionTimestamp"]
     assert await agents.why_none_on("n1") == ""
     assert "has no pod there" in await agents.why_none_on("n2")
 
 
-async def test_a_fresh_answer_is_reused(cluster: VolumeCluster) -> None:
+async def test_a_fresh_answer_is_reused(cluster: ScriptedCluster) -> None:
     agents = NodeAgents(cluster.client, NAMESPACE, fresh_seconds=3600.0)
     first = await agents.why_none_on("n1")
     asked = len(cluster.calls)
@@ -41,7 +41,7 @@ async def test_a_fresh_answer_is_reused(cluster: VolumeCluster) -> None:
 
 
 async def test_without_a_daemon_set_an_agent_that_has_worked_is_not_missed() -> None:
-    agents = NodeAgents(VolumeCluster().client, NAMESPACE)
+    agents = NodeAgents(ScriptedCluster().client, NAMESPACE)
 
     assert await agents.why_none_on("n1", has_worked=True) == ""
     assert "no DaemonSet node-agent" in await agents.why_none_on("n1")

@@ -17,8 +17,8 @@ from pinnace.volumes.repositories import (
     RepositoryUnavailable,
 )
 from pinnace.volumes.uploader.access import Repository
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
-from tests.unit.volumes.cluster import VolumeCluster
 
 PLURAL = "backuprepositories"
 
@@ -27,7 +27,7 @@ class Scene:
     """A cluster whose repository controller works while the code under test sleeps."""
 
     def __init__(self) -> None:
-        self.cluster = VolumeCluster()
+        self.cluster = ScriptedCluster()
         self.becomes: dict[str, str] | None = {"phase": "Ready"}
 
     def repositories(
@@ -57,7 +57,7 @@ class Scene:
     async def _sleep(self, _seconds: float) -> None:
         if self.becomes is None:
             await asyncio.get_running_loop().create_future()
-        for obj in self.cluster.all_of(PLURAL):
+        for obj in self.cluster.of(PLURAL):
             obj["status"] = dict(self.becomes or {})
 
 
@@ -70,7 +70,7 @@ def scene() -> Scene:
 async def test_a_missing_repository_is_made_and_used_when_ready(scene: Scene) -> None:
     repository = await scene.repositories(Duration.hours(5)).ensure("shop", "default")
 
-    [made] = scene.cluster.all_of(PLURAL)
+    [made] = scene.cluster.of(PLURAL)
     assert made["metadata"]["generateName"] == "shop-default-restic-"
     assert made["metadata"]["labels"] == {
         "velero.io/volume-namespace": "shop",
@@ -158,7 +158,7 @@ async def test_simultaneous_requests_make_one_repository(scene: Scene) -> None:
     found = await asyncio.gather(*(repositories.ensure("shop", "default") for _ in range(5)))
 
     assert len({repository.metadata.name for repository in found}) == 1
-    assert len(scene.cluster.all_of(PLURAL)) == 1
+    assert len(scene.cluster.of(PLURAL)) == 1
 
 
 @pytest.mark.parametrize("moment", ["before", "after"], ids=["request lost", "answer lost"])
@@ -167,7 +167,7 @@ async def test_a_broken_connection_makes_exactly_one_repository(scene: Scene, mo
 
     await scene.repositories().ensure("shop", "default")
 
-    assert len(scene.cluster.all_of(PLURAL)) == 1
+    assert len(scene.cluster.of(PLURAL)) == 1
 
 
 async def test_a_repository_that_cannot_be_made_is_an_error(scene: Scene) -> None:
@@ -190,7 +190,7 @@ async def test_without_a_namespace_there_is_no_repository(scene: Scene) -> None:
 async def test_only_a_backup_asks_for_a_new_repository(scene: Scene, backup: str) -> None:
     await scene.repositories().ensure("shop", "default", backup=backup)
 
-    [made] = scene.cluster.all_of(PLURAL)
+    [made] = scene.cluster.of(PLURAL)
     assert made["metadata"].get("annotations", {}).get(labels.INITIALIZE_REPOSITORY, "") == backup
 
 
@@ -200,7 +200,7 @@ async def test_a_backup_retries_a_repository_that_a_restore_did_not_find(scene: 
     repository = await scene.repositories().ensure("shop", "default", backup="b1")
 
     assert repository.status.phase == "Ready"
-    [found] = scene.cluster.all_of(PLURAL)
+    [found] = scene.cluster.of(PLURAL)
     assert found["metadata"]["annotations"] == {labels.INITIALIZE_REPOSITORY: "b1"}
 
 
@@ -237,7 +237,7 @@ async def test_a_backup_does_not_believe_that_a_repository_is_still_where_it_was
     scene: Scene, look: Inspection | None, asks: bool
 ) -> None:
     scene.add("mine", phase="Ready")
-    [obj] = scene.cluster.all_of(PLURAL)
+    [obj] = scene.cluster.of(PLURAL)
     obj["metadata"]["annotations"] = {labels.REPOSITORY_PLACE: "here"}
     looking = Looking(look, HERE)
 
@@ -246,7 +246,7 @@ async def test_a_backup_does_not_believe_that_a_repository_is_still_where_it_was
     assert repository.status.phase == "Ready"
     assert bool(scene.cluster.writes()) is asks
     if asks:
-        [obj] = scene.cluster.all_of(PLURAL)
+        [obj] = scene.cluster.of(PLURAL)
         assert obj["metadata"]["annotations"][labels.INITIALIZE_REPOSITORY] == "b1"
 
 
@@ -293,4 +293,4 @@ async def test_no_repository_is_made_with_settings_that_cannot_be_used(
 
     where = "the ConfigMap velero/settings that --backup-repository-configmap names"
     assert str(refused.value).startswith(f"{where} {problem}")
-    assert scene.cluster.all_of(PLURAL) == []
+    assert scene.cluster.of(PLURAL) == []

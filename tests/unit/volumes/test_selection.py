@@ -18,15 +18,15 @@ async def test_a_volume_without_its_claim_fails_the_pod_but_not_the_other_volume
     pod = {"apiVersion": "v1", "kind": "Pod", **a_pod(claimed("one", "missing"), claimed("two", "there"))}
     cluster = FakeCluster().put(PODS, pod).add(PODS, "shop/other")
     with PodVolumeScene(tmp_path) as scene:
-        scene.cluster.put("persistentvolumeclaims", "shop", "there", spec={"volumeName": "pv"})
-        scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
+        scene.cluster.add("persistentvolumeclaims", "there", "shop", spec={"volumeName": "pv"})
+        scene.cluster.add("persistentvolumes", "pv", "", spec={"csi": {}})
         scene.answer = silent
         saver = PodVolumeBackups(scene.cluster.client, backup, scene.run())
         running = asyncio.create_task(
             run_backup(tmp_path, cluster, backup, collaborators=Collaborators(pod_volumes=saver))
         )
         await scene.created.wait()
-        (obj,) = scene.cluster.all_of("podvolumebackups")
+        (obj,) = scene.cluster.of("podvolumebackups")
         done, _ = await asyncio.wait((running,), timeout=0)
         assert not done, "the volume that can be saved is waited for"
         scene.outcomes.seen({**obj, "status": completed(obj)})
@@ -55,8 +55,8 @@ async def test_a_claim_that_no_container_mounts_is_left_out_with_a_warning_that_
         cluster.put(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
     with PodVolumeScene(tmp_path) as scene:
         for claim in ("one", "two"):
-            scene.cluster.put("persistentvolumeclaims", "shop", claim, spec={"volumeName": "pv"})
-        scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
+            scene.cluster.add("persistentvolumeclaims", claim, "shop", spec={"volumeName": "pv"})
+        scene.cluster.add("persistentvolumes", "pv", "", spec={"csi": {}})
         saver = PodVolumeBackups(scene.cluster.client, backup, scene.run())
         outcome = await run_backup(tmp_path, cluster, backup, collaborators=Collaborators(pod_volumes=saver))
 

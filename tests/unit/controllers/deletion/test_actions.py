@@ -87,7 +87,7 @@ class Scene:
             for name, marks in items.items():
                 writer.add(name, b"no JSON" if name == damage else orjson.dumps(object_at(name, marks)))
             await writer.close()
-        backup = decode(Backup, self.world.cluster.objects["backups", "b1"])
+        backup = decode(Backup, self.world.cluster.stored("backups", "b1"))
         async with self.world.locations.open("default") as store:
             await store.put_backup(BackupFiles(name="b1", metadata=encode_metadata(backup), contents=path))
 
@@ -112,7 +112,7 @@ class Scene:
 
     @property
     def is_deleted(self) -> bool:
-        return ("backups", "b1") not in self.world.cluster.objects and self.world.files() == []
+        return self.world.cluster.peek("backups", "b1") is None and self.world.files() == []
 
     @property
     def is_untouched(self) -> bool:
@@ -309,7 +309,7 @@ async def test_items_of_a_tenants_bucket_are_given_to_no_action(scene: Scene) ->
     """Whoever owns the bucket may have written it, and plugins act with the server's rights."""
     await scene.store()
     scene.add()
-    location = scene.world.cluster.objects["backupstoragelocations", "default"]
+    location = scene.world.cluster.stored("backupstoragelocations", "default")
     location["metadata"]["annotations"] = {"openshift.io/oadp-nabsl-origin-namespace": "tenant"}
 
     await scene.delete()
@@ -323,13 +323,13 @@ async def test_a_backup_whose_files_are_anothers_gives_actions_nothing(scene: Sc
     await scene.store()
     scene.add()
     status = {"phase": "Failed", "startTimestamp": "2021-08-11T21:42:00Z"}
-    scene.world.cluster.objects["backups", "b1"]["status"] = status
+    scene.world.cluster.stored("backups", "b1")["status"] = status
 
     await scene.delete()
 
     assert scene.seen == []
     assert scene.downloads == 0
-    assert ("backups", "b1") not in scene.world.cluster.objects
+    assert scene.world.cluster.peek("backups", "b1") is None
 
 
 async def test_nothing_is_left_on_the_disk_when_it_is_interrupted(scene: Scene) -> None:

@@ -80,7 +80,7 @@ class Scene:
             await store.put_restore_results(f"r-{name}", {})
 
     async def store(self, name: str, **files: object) -> None:
-        backup = decode(Backup, self.world.cluster.objects["backups", name])
+        backup = decode(Backup, self.world.cluster.stored("backups", name))
         contents = self.world.folder / "contents.tar.gz"
         contents.write_bytes(b"tarball")
         async with self.world.locations.open("default") as store:
@@ -91,8 +91,9 @@ class Scene:
 
     @property
     def left(self) -> set[tuple[str, str]]:
-        """What there is in the cluster besides the location."""
-        return {place for place in self.world.cluster.objects if place[0] != "backupstoragelocations"}
+        """Plural and name of what there is in the cluster besides the location."""
+        found = {(kind.partition(".")[0], name) for kind, _, name in self.world.cluster.objects}
+        return found - {("backupstoragelocations", "default")}
 
     @property
     def errors(self) -> Any:
@@ -111,11 +112,7 @@ class _Cached(Informer):
         self._world = world
 
     def objects(self) -> list[JSONObject]:
-        return [
-            obj
-            for (plural, _), obj in self._world.cluster.objects.items()
-            if plural == DELETE_BACKUP_REQUESTS.name
-        ]
+        return self._world.cluster.of(DELETE_BACKUP_REQUESTS)
 
 
 @pytest.fixture
@@ -150,13 +147,13 @@ async def test_request_and_backup_become_deleting_before_anything_is_deleted(sce
     await scene.backup()
     obj = scene.request()
     obj["metadata"]["labels"].clear()
-    scene.world.cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["labels"] = {}
+    scene.world.cluster.stored(DELETE_BACKUP_REQUESTS.name, "q1")["metadata"]["labels"] = {}
     seen: list[Mapping[str, object]] = []
 
     def look(verb: str, plural: str, _name: str) -> None:
         if (verb, plural) == ("list", "restores"):
             cluster = scene.world.cluster
-            seen.append(cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["labels"])
+            seen.append(cluster.stored(DELETE_BACKUP_REQUESTS.name, "q1")["metadata"]["labels"])
             seen.append({"request": scene.phase, "backup": cluster.status("backups", "b1")["phase"]})
 
     scene.world.cluster.before = look
@@ -213,7 +210,7 @@ async def test_a_request_that_is_deleted_meanwhile_is_no_error(scene: Scene) -> 
 
     def take(*call: str) -> None:
         if call == ("delete", DELETE_BACKUP_REQUESTS.name, "a"):
-            scene.world.cluster.objects.pop((DELETE_BACKUP_REQUESTS.name, "a"), None)
+            scene.world.cluster.vanish(DELETE_BACKUP_REQUESTS.name, "a")
 
     scene.world.cluster.before = take
     await scene.reconcile()
@@ -299,7 +296,7 @@ async def test_a_backup_that_vanishes_before_it_is_marked_is_not_said_to_be_dele
 
     def vanish(*actual: str) -> None:
         if actual[:2] == ("patch", "backups"):
-            scene.world.cluster.objects.pop(("backups", "b1"), None)
+            scene.world.cluster.vanish("backups", "b1")
 
     scene.world.cluster.before = vanish
     await scene.reconcile()
@@ -319,7 +316,7 @@ async def test_a_request_that_took_the_name_of_another_is_not_marked_in_its_plac
         if actual[0] == "patch":
             scene.world.cluster.before = ignore
             scene.request()
-            scene.world.cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["uid"] = "new"
+            scene.world.cluster.stored(DELETE_BACKUP_REQUESTS.name, "q1")["metadata"]["uid"] = "new"
 
     scene.world.cluster.before = replace
     with pytest.raises(KubeError):
@@ -361,7 +358,7 @@ async def test_an_unknown_backup_is_said_to_be_so(scene: Scene) -> None:
 async def test_a_backup_whose_location_is_gone_is_kept(scene: Scene) -> None:
     await scene.backup()
     scene.request()
-    del scene.world.cluster.objects["backupstoragelocations", "default"]
+    scene.world.cluster.vanish("backupstoragelocations", "default")
 
     await scene.reconcile()
 
@@ -373,7 +370,7 @@ async def test_a_backup_whose_location_is_gone_is_kept(scene: Scene) -> None:
 async def test_a_read_only_location_keeps_its_backups(scene: Scene) -> None:
     await scene.backup()
     scene.request()
-    location = scene.world.cluster.objects["backupstoragelocations", "default"]
+    location = scene.world.cluster.stored("backupstoragelocations", "default")
     location["spec"]["accessMode"] = "ReadOnly"
     files = scene.world.files()
 
@@ -440,15 +437,15 @@ async def test_snapshots_that_this_server_cannot_delete_keep_the_backup(
     assert scene.world.files() == before
     assert scene.world.cluster.status("backups", "b1") == COMPLETED
 
-    scene.world.cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["status"] = {}
-    scene.world.cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["annotations"] = {
+    scene.world.cluster.stored(DELETE_BACKUP_REQUESTS.name, "q1")["status"] = {}
+    scene.world.cluster.stored(DELETE_BACKUP_REQUESTS.name, "q1")["metadata"]["annotations"] = {
         labels.FORCE_DELETION: "true"
     }
     caplog.clear()
     await scene.reconcile()
 
     assert scene.world.files() == []
-    assert ("backups", "b1") not in scene.world.cluster.objects
+    assert scene.world.cluster.peek("backups", "b1") is None
     assert len([said for said in caplog.messages if "left behind" in said]) == 1
 
 
@@ -480,17 +477,17 @@ async def test_a_deletion_goes_from_the_marks_over_snapshots_and_files_to_the_re
     await scene.backup(name, snapshots=[SNAPSHOT])
     await scene.backup("another")
     scene.request(backup=name)
-    cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["labels"] = {}
+    cluster.stored(DELETE_BACKUP_REQUESTS.name, "q1")["metadata"]["labels"] = {}
     of_name = {labels.BACKUP_NAME: label, labels.BACKUP_UID: f"uid-{name[:20]}"}
     cluster.add(DELETE_BACKUP_REQUESTS.name, "late", labels=of_name, spec={"backupName": name}, status={})
-    cluster.objects[DELETE_BACKUP_REQUESTS.name, "late"]["metadata"]["labels"] = {}
+    cluster.stored(DELETE_BACKUP_REQUESTS.name, "late")["metadata"]["labels"] = {}
     scene.request("of-another", backup="another")
     steps: list[tuple[str, str, str, list[str], int]] = []
 
     def note(verb: str, plural: str, which: str) -> None:
         if (verb, which) == ("delete", f"r-{name}"):
             # A request that arrives while the deletion is under way goes with it too.
-            cluster.objects[DELETE_BACKUP_REQUESTS.name, "late"]["metadata"]["labels"] = of_name
+            cluster.stored(DELETE_BACKUP_REQUESTS.name, "late")["metadata"]["labels"] = of_name
         if verb in ("patch", "delete"):
             folders = sorted({file.split("/")[1] for file in scene.world.files()})
             steps.append((verb, plural, which, folders, len(vault.deleted)))
@@ -531,7 +528,7 @@ async def test_a_location_that_moves_meanwhile_keeps_the_files_that_name_pod_vol
 
     def move(verb: str, plural: str, which: str) -> None:
         if (verb, plural) == ("patch", "backups"):
-            cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"]["prefix"] = "moved"
+            cluster.stored("backupstoragelocations", "default")["spec"]["objectStorage"]["prefix"] = "moved"
 
     cluster.before = move
     await scene.reconcile()
@@ -554,7 +551,7 @@ async def test_snapshots_that_a_tenant_wrote_down_are_not_deleted(scene: Scene, 
     scene.use(vault)
     scene.world.cluster.add("volumesnapshotlocations", "aws", spec={"provider": Vault.name})
     if tenant:
-        location = scene.world.cluster.objects["backupstoragelocations", "default"]
+        location = scene.world.cluster.stored("backupstoragelocations", "default")
         location["metadata"]["annotations"] = {Origin.LOCATION.namespace_annotation: tenant}
     await scene.backup(snapshots=[SNAPSHOT])
     scene.request()
@@ -562,7 +559,7 @@ async def test_snapshots_that_a_tenant_wrote_down_are_not_deleted(scene: Scene, 
     await scene.reconcile()
 
     assert vault.deleted == ([] if tenant else ["snap-1"])
-    assert ("backups", "b1") not in scene.world.cluster.objects
+    assert scene.world.cluster.peek("backups", "b1") is None
     assert scene.world.files() == []
 
 
@@ -596,7 +593,7 @@ async def test_a_list_of_snapshots_that_cannot_be_read_keeps_the_backup(scene: S
 async def test_a_backup_that_never_began_needs_no_location(scene: Scene) -> None:
     scene.world.cluster.add("backups", "b1", status={"phase": "FailedValidation"})
     scene.request()
-    del scene.world.cluster.objects["backupstoragelocations", "default"]
+    scene.world.cluster.vanish("backupstoragelocations", "default")
 
     await scene.reconcile()
 
@@ -612,7 +609,7 @@ async def test_a_backup_that_failed_because_its_name_was_taken_leaves_the_other_
 
     await scene.reconcile()
 
-    assert ("backups", "b1") not in scene.world.cluster.objects
+    assert scene.world.cluster.peek("backups", "b1") is None
     assert [file for file in files if file.startswith("backups/")] == scene.world.files()
 
 
@@ -622,19 +619,19 @@ async def test_a_backup_that_failed_beside_one_of_the_same_second_leaves_the_oth
     """The schedules of two clusters that share a location: one of both backups was stored."""
     await scene.backup()
     files = scene.world.files()
-    status = scene.world.cluster.objects["backups", "b1"]["status"]
+    status = scene.world.cluster.stored("backups", "b1")["status"]
     failed = {
         **status,
         "phase": "Failed",
         "failureReason": "error uploading backup: is being written by node-2",
     }
     scene.world.cluster.add("backups", "b1", spec={"storageLocation": "default"}, status=failed)
-    scene.world.cluster.objects["backups", "b1"]["metadata"]["uid"] = "of-this-cluster"
+    scene.world.cluster.stored("backups", "b1")["metadata"]["uid"] = "of-this-cluster"
     scene.request()
 
     await scene.reconcile()
 
-    assert ("backups", "b1") not in scene.world.cluster.objects
+    assert scene.world.cluster.peek("backups", "b1") is None
     assert [file for file in files if file.startswith("backups/")] == scene.world.files()
 
 
@@ -755,7 +752,7 @@ async def test_a_backup_taken_meanwhile_is_looked_at_again(scene: Scene) -> None
     def begin(verb: str, plural: str, _name: str) -> None:
         if (verb, plural) == ("patch", "backups") and not scene.running:
             scene.running.add(key("b1"))
-            scene.world.cluster.objects["backups", "b1"]["metadata"]["resourceVersion"] = "99"
+            scene.world.cluster.stored("backups", "b1")["metadata"]["resourceVersion"] = "99"
 
     scene.world.cluster.before = begin
     with pytest.raises(Exception, match="modified"):

@@ -12,8 +12,7 @@ from pinnace.kube.errors import ConnectionFailed, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.keys import Key
-from tests.unit.controllers.creating import Cached, CreatingWorld
-from tests.unit.controllers.fakes import BROKEN, fail_always, fail_once, key
+from tests.unit.controllers.fakes import BROKEN, Cached, World, fail_always, fail_once, key
 
 NOW = "2021-08-11T21:43:26Z"
 PAST = "2021-08-11T21:43:25Z"
@@ -22,7 +21,7 @@ LONG_NAME = "b" * 70
 
 
 class Scene:
-    def __init__(self, world: CreatingWorld) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.running: set[Key] = set()
         self.queued: list[Key] = []
@@ -34,11 +33,11 @@ class Scene:
         status = {"phase": phase, "startTimestamp": "2021-07-11T21:43:26Z"}
         if expiration:
             status["expiration"] = expiration
-        self.world.cluster.add("backups", name, spec={"storageLocation": "default"}, status=status)
+        self.world.cluster.add("backups", name, labels={}, spec={"storageLocation": "default"}, status=status)
 
     def request(self, phase: str | None, *, backup: str = "b1", uid: str = "uid-b1") -> None:
         marks = {labels.BACKUP_NAME: backup, labels.BACKUP_UID: uid}
-        status = {} if phase is None else {"status": {"phase": phase}}
+        status: dict[str, Any] = {} if phase is None else {"status": {"phase": phase}}
         self.world.cluster.add(DELETE_BACKUP_REQUESTS.name, f"old-{phase}-{uid}", labels=marks, **status)
 
     @property
@@ -53,7 +52,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    world = CreatingWorld(tmp_path)
+    world = World(tmp_path)
     world.add_location()
     return Scene(world)
 
@@ -119,22 +118,23 @@ async def test_a_label_says_what_keeps_an_expired_backup(scene: Scene) -> None:
     cluster = scene.world.cluster
 
     def label() -> str | None:
-        found: str | None = cluster.objects["backups", "b1"]["metadata"]["labels"].get("velero.io/gc-failure")
+        found: str | None = cluster.stored("backups", "b1")["metadata"]["labels"].get("velero.io/gc-failure")
         return found
 
     scene.add(expiration=FUTURE)
-    cluster.objects["backups", "b1"]["metadata"]["labels"]["a"] = "b"
+    cluster.stored("backups", "b1")["metadata"]["labels"]["a"] = "b"
     await scene.reconciler.reconcile(key("b1"))
     assert (cluster.writes(), label()) == ([], None)
 
-    cluster.objects["backups", "b1"]["status"]["expiration"] = PAST
-    location = cluster.objects.pop(("backupstoragelocations", "default"))
+    cluster.stored("backups", "b1")["status"]["expiration"] = PAST
+    location = cluster.stored("backupstoragelocations", "default")
+    cluster.vanish("backupstoragelocations", "default")
     for _ in range(2):
         await scene.reconciler.reconcile(key("b1"))
     assert label() == "BSLNotFound"
     assert len(cluster.writes()) == 1
 
-    cluster.objects["backupstoragelocations", "default"] = location
+    location = cluster.put(location)
     cluster.before = fail_once("get", "backupstoragelocations", error=Forbidden(403, reason="Forbidden"))
     await scene.reconciler.reconcile(key("b1"))
     assert label() == "BSLCannotGet"
@@ -147,7 +147,7 @@ async def test_a_label_says_what_keeps_an_expired_backup(scene: Scene) -> None:
     location["spec"]["accessMode"] = "ReadWrite"
     await scene.reconciler.reconcile(key("b1"))
     assert label() is None
-    assert cluster.objects["backups", "b1"]["metadata"]["labels"] == {"a": "b"}
+    assert cluster.stored("backups", "b1")["metadata"]["labels"] == {"a": "b"}
     [request] = scene.world.all_of(DELETE_BACKUP_REQUESTS.name).values()
     # One that is New is enough; a Processed one has ended, and the backup is still there.
     await scene.reconciler.reconcile(key("b1"))
@@ -254,9 +254,9 @@ async def test_a_server_that_dies_anywhere_leaves_one_request(scene: Scene, verb
 
 async def test_a_backup_that_is_being_deleted_or_cannot_be_read_is_left_alone(scene: Scene) -> None:
     scene.add()
-    scene.world.cluster.objects["backups", "b1"]["metadata"]["deletionTimestamp"] = NOW
+    scene.world.cluster.stored("backups", "b1")["metadata"]["deletionTimestamp"] = NOW
     scene.add("b2")
-    scene.world.cluster.objects["backups", "b2"]["spec"]["ttl"] = "often"
+    scene.world.cluster.stored("backups", "b2")["spec"]["ttl"] = "often"
 
     await scene.reconciler.reconcile(key("b1"))
     await scene.reconciler.reconcile(key("b2"))
@@ -269,7 +269,7 @@ async def test_only_what_has_expired_is_queued_and_without_a_request(scene: Scen
     scene.add("b2", expiration=FUTURE)
     scene.add("b3", expiration=None)
     scene.add("b4")
-    scene.world.cluster.objects["backups", "b4"]["spec"]["ttl"] = "often"
+    scene.world.cluster.stored("backups", "b4")["spec"]["ttl"] = "often"
 
     await scene.reconciler.enqueue_expired()
     assert scene.queued == [key("b1")]

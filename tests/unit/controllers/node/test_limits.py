@@ -65,7 +65,7 @@ async def test_a_volume_that_is_canceled_while_it_waits_is_not_begun(world: Node
         await slots.acquire()
         group.create_task(saving.reconcile(key("pvb")))
         await settled()
-        obj = world.cluster.objects["podvolumebackups", "pvb"]
+        obj = world.cluster.stored("podvolumebackups", "pvb")
         obj["spec"]["cancel"] = True
         obj["metadata"]["resourceVersion"] = "999"
         slots.release()

@@ -159,7 +159,7 @@ async def test_a_volume_that_cannot_be_found_fails_with_the_reason(
     tmp_path: Path, volume: JSONObject, directories: tuple[str, ...], message: str
 ) -> None:
     world = NodeWorld(tmp_path)
-    world.cluster.put("persistentvolumeclaims", "shop", "lost", spec={"volumeName": "lost-pv"})
+    world.cluster.add("persistentvolumeclaims", "lost", "shop", spec={"volumeName": "lost-pv"})
     world.add_pod("p", volume)
     for directory in directories:
         world.volume(directory=directory)
@@ -171,7 +171,7 @@ async def test_a_volume_that_cannot_be_found_fails_with_the_reason(
 
 
 async def test_a_new_pod_of_the_same_name_is_not_saved(world: NodeWorld) -> None:
-    world.cluster.put("pods", "shop", "p")["metadata"]["uid"] = "uid-of-another"
+    world.cluster.add("pods", "p", "shop")["metadata"]["uid"] = "uid-of-another"
     world.add_backup()
 
     status = await world.save()
@@ -255,7 +255,7 @@ async def test_a_pod_volume_backup_that_another_agent_takes_first_is_left_alone(
     def taken(*call: str) -> None:
         if call[:2] == ("patch", "podvolumebackups"):
             world.cluster.before = lambda *_: None
-            obj = world.cluster.objects["podvolumebackups", "pvb"]
+            obj = world.cluster.stored("podvolumebackups", "pvb")
             obj["status"]["phase"] = "InProgress"
             obj["metadata"]["resourceVersion"] = "999"
 
@@ -295,7 +295,7 @@ async def test_an_end_that_meets_a_conflict_is_decided_by_what_the_object_is_now
     edits = ["once"]
 
     def edit(verb: str, plural: str, name: str) -> None:
-        if verb == "patch" and edits and "bytesDone" in str(obj := world.cluster.objects[plural, name]):
+        if verb == "patch" and edits and "bytesDone" in str(obj := world.cluster.stored(plural, name)):
             edits.pop()
             obj["metadata"]["annotations"][AGENT_ANNOTATION] = holder
             obj["metadata"]["resourceVersion"] = "edited"
@@ -337,7 +337,7 @@ async def test_a_deleted_pod_volume_backup_is_cancelled(world: NodeWorld) -> Non
     task = asyncio.create_task(world.backup_reconciler.reconcile(key("pvb")))
     await world.restic.working.wait()
 
-    del world.cluster.objects["podvolumebackups", "pvb"]
+    world.cluster.vanish("podvolumebackups", "pvb")
     world.backup_reconciler.deleted(volume_backup)
     await task
 
@@ -478,7 +478,7 @@ async def test_a_volume_that_is_taken_away_while_it_is_saved_fails_and_leaves_no
     world.restic.until = asyncio.Event()
     saving = asyncio.create_task(world.save())
     await world.restic.working.wait()
-    pod = world.cluster.elsewhere["pods", "shop", "p"]
+    pod = world.cluster.stored("pods", "p", "shop")
     if how == "its pod is being deleted":
         pod["metadata"]["deletionTimestamp"] = "2021-08-11T21:43:26Z"
     elif how == "its pod has ended":
@@ -503,8 +503,8 @@ CSI_VOLUME = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
 async def test_a_volume_that_was_unmounted_is_neither_saved_nor_filled(tmp_path: Path) -> None:
     """Its empty directory would count as an empty volume, and what is written there is no data of it."""
     world = NodeWorld(tmp_path)
-    world.cluster.put("persistentvolumeclaims", "shop", "c", spec={"volumeName": "pv"})
-    world.cluster.put("persistentvolumes", "", "pv", spec={"csi": {"driver": "d"}})
+    world.cluster.add("persistentvolumeclaims", "c", "shop", spec={"volumeName": "pv"})
+    world.cluster.add("persistentvolumes", "pv", "", spec={"csi": {"driver": "d"}})
     pod = waiting("restic-wait")
     world.add_pod("p", CSI_VOLUME, spec={"volumes": [CSI_VOLUME], **pod["spec"]}, status=pod["status"])
     volume = world.volume(directory="kubernetes.io~csi/pv/mount")

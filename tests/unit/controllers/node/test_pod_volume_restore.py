@@ -182,7 +182,7 @@ async def test_a_deleted_pod_ends_its_pod_volume_restores(world: NodeWorld) -> N
     world.add_restore("of-gone", pod="gone")
     world.seen_pods.discard(gone)
     assert (await world.fill("of-gone")).get("phase", "") == "", "it is still known to the API server"
-    del world.cluster.elsewhere["pods", "shop", "gone"]
+    world.cluster.vanish("pods", "gone", "shop")
 
     status = await world.fill("of-gone")
 

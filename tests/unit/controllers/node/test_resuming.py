@@ -43,7 +43,7 @@ def left(obj: JSONObject, *, agent: str = FORMER, attempts: str = "1", node: str
 
 
 def add_agent_pod(world: NodeWorld, name: str, **status: Any) -> None:
-    world.cluster.put("pods", NAMESPACE, name, status=status)
+    world.cluster.add("pods", name, NAMESPACE, status=status)
 
 
 @asynccontextmanager
@@ -74,9 +74,9 @@ async def test_work_that_a_former_agent_left_is_begun_again_and_counted(
     assert (status["phase"], status["snapshotID"]) == ("Completed", SNAPSHOT)
     assert status["startTimestamp"] == BEGUN
     assert "message" not in status, "it would be taken for a warning of the backup"
-    marks = world.cluster.objects["podvolumebackups", "pvb"]["metadata"]["annotations"]
+    marks = world.cluster.stored("podvolumebackups", "pvb")["metadata"]["annotations"]
     assert (marks[AGENT_ANNOTATION], marks[ATTEMPTS_ANNOTATION]) == (str(AGENT), "2")
-    assert not world.backup_reconciler.is_left(world.cluster.objects["podvolumebackups", "pvb"])
+    assert not world.backup_reconciler.is_left(world.cluster.stored("podvolumebackups", "pvb"))
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ async def test_work_that_is_not_begun_again_leaves_no_snapshot(world: NodeWorld,
 async def test_a_snapshot_that_cannot_be_stored_any_more_is_removed(world: NodeWorld, end: str) -> None:
     world.add_backup()["spec"]["tags"] = TAGS
     async with in_flight(world):
-        stored = world.cluster.objects["podvolumebackups", "pvb"]
+        stored = world.cluster.stored("podvolumebackups", "pvb")
         if end == "deleted":
-            del world.cluster.objects["podvolumebackups", "pvb"]
+            world.cluster.vanish("podvolumebackups", "pvb")
         elif end == "failed by the server":
             stored["status"] |= {"phase": "Failed"}
         else:
@@ -203,7 +203,8 @@ async def test_work_that_was_canceled_meanwhile_is_not_begun_again(world: NodeWo
 async def test_a_volume_whose_pod_is_gone_meanwhile_fails_with_the_reason(world: NodeWorld) -> None:
     left(world.add_backup())
     left(world.add_restore())
-    world.seen_pods.discard(world.cluster.elsewhere.pop(("pods", "shop", "p")))
+    world.seen_pods.discard(world.cluster.stored("pods", "p", "shop"))
+    world.cluster.vanish("pods", "p", "shop")
 
     saved, filled = await world.save(), await world.fill()
 
@@ -250,7 +251,7 @@ async def test_a_volume_waits_while_the_node_starts_its_pod_again(world: NodeWor
 async def test_the_end_of_an_object_that_another_agent_has_taken_is_not_stored(world: NodeWorld) -> None:
     world.add_backup()
     async with in_flight(world):
-        stored = world.cluster.objects["podvolumebackups", "pvb"]
+        stored = world.cluster.stored("podvolumebackups", "pvb")
         stored["metadata"]["annotations"][AGENT_ANNOTATION] = "node-agent-next/1"
 
     status = world.cluster.status("podvolumebackups", "pvb")
@@ -261,7 +262,7 @@ async def test_the_end_of_an_object_that_another_agent_has_taken_is_not_stored(w
 async def test_work_that_another_agent_or_the_server_has_taken_away_is_given_up(world: NodeWorld) -> None:
     world.add_backup()
     async with in_flight(world) as task:
-        stored = world.cluster.objects["podvolumebackups", "pvb"]
+        stored = world.cluster.stored("podvolumebackups", "pvb")
         ours = {
             **stored,
             "metadata": {**stored["metadata"], "annotations": dict(stored["metadata"]["annotations"])},
@@ -279,7 +280,7 @@ async def test_work_that_another_agent_or_the_server_has_taken_away_is_given_up(
     world.restic.until = asyncio.Event()
     task = asyncio.create_task(world.save("second"))
     await world.restic.working.wait()
-    stored = world.cluster.objects["podvolumebackups", "second"]
+    stored = world.cluster.stored("podvolumebackups", "second")
     stored["status"] |= {"phase": "Failed", "message": "no node agent"}
     world.backup_reconciler.changed(stored)
 

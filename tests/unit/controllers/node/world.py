@@ -20,8 +20,8 @@ from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one
 from pinnace.volumes.uploader.output import ByteCounts
 from pinnace.volumes.uploader.progress import OnProgress
 from tests.support.clock import FrozenClock
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.controllers.fakes import NAMESPACE, RecordingMetrics, key
-from tests.unit.volumes.cluster import VolumeCluster
 
 NODE = "node-1"
 AGENT = AgentName("node-agent-now", "2")
@@ -111,7 +111,7 @@ class NodeWorld:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.cluster = VolumeCluster()
+        self.cluster = ScriptedCluster()
         self.clock = FrozenClock()
         self.metrics = RecordingMetrics()
         self.restic = FakeRestic()
@@ -148,7 +148,7 @@ class NodeWorld:
 
     def add_pod(self, name: str = "p", *volumes: JSONObject, here: bool = True, **members: Any) -> JSONObject:
         """A pod of the namespace `shop`, on this node or another, with directories for its volumes."""
-        obj = self.cluster.put("pods", "shop", name, **members)
+        obj = self.cluster.add("pods", name, "shop", **members)
         obj["metadata"] |= members.get("metadata", {})
         obj["spec"] = {"volumes": list(volumes or [{"name": "data", "emptyDir": {}}])} | members.get(
             "spec", {}
@@ -181,7 +181,7 @@ class NodeWorld:
         self.cluster.add(
             "podvolumebackups", name, labels=volume_labels, spec=spec, status={"progress": {}, **status}
         )
-        stored = self.cluster.objects["podvolumebackups", name]
+        stored = self.cluster.stored("podvolumebackups", name)
         self.seen_backups.put(stored)
         return stored
 
@@ -200,7 +200,7 @@ class NodeWorld:
         self.cluster.add(
             "podvolumerestores", name, labels=volume_labels, spec=spec, status={"progress": {}, **status}
         )
-        stored = self.cluster.objects["podvolumerestores", name]
+        stored = self.cluster.stored("podvolumerestores", name)
         owner = {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r1", "uid": RESTORE_UID}
         stored["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
         self.seen_restores.put(stored)

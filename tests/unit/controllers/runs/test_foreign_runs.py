@@ -10,8 +10,7 @@ from pinnace.controllers.foreign_runs import GRACE_SECONDS, ForeignRuns
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS, RESTORES
 from tests.support.clock import FakeClock
-from tests.unit.controllers.creating import Cached, CreatingWorld
-from tests.unit.controllers.fakes import fail_always, fail_once
+from tests.unit.controllers.fakes import Cached, World, fail_always, fail_once
 
 VELERO = {"command": ["/velero"], "args": ["server", "--features="]}
 OURS = {"command": ["pinnace"], "args": ["server"]}
@@ -19,7 +18,7 @@ UPLOADER = {"command": ["/velero"], "args": ["node-agent", "run"]}
 
 
 class Scene:
-    def __init__(self, world: CreatingWorld) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.clock = FakeClock()
         self.runs = ForeignRuns(
@@ -39,7 +38,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    return Scene(CreatingWorld(tmp_path))
+    return Scene(World(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ async def test_an_object_that_no_velero_server_continues_with_is_ended_after_an_
 
 async def test_an_object_that_this_server_waits_for_is_left_alone(scene: Scene) -> None:
     scene.world.cluster.add("backups", "ours", status={"phase": "WaitingForPluginOperations"})
-    stored = scene.world.cluster.objects["backups", "ours"]
+    stored = scene.world.cluster.stored("backups", "ours")
     stored["metadata"]["annotations"] = {ITEM_OPERATIONS: "a-digest"}
 
     await scene.runs.resync()

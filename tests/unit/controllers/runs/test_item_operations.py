@@ -58,7 +58,7 @@ class Scene:
             given.metadata.namespace, given.metadata.uid = NAMESPACE, "uid-b1"
             backup = await execute_backup(given, context, actions=plugins.backup_actions)
         obj = encode(backup)
-        self.world.cluster.store(BACKUPS, NAMESPACE, obj)
+        self.world.cluster.put(obj, BACKUPS, NAMESPACE)
         return backup
 
     def reconciler(self) -> OperationsReconciler[Backup]:
@@ -108,7 +108,7 @@ async def test_another_server_continues_where_one_was_killed(scene: Scene) -> No
 
 
 async def test_a_location_that_is_gone_ends_the_wait(scene: Scene) -> None:
-    del scene.world.cluster.objects["backupstoragelocations", "default"]
+    scene.world.cluster.vanish("backupstoragelocations", "default")
 
     assert await scene.reconcile() == DONE
 
@@ -118,7 +118,7 @@ async def test_a_location_that_is_gone_ends_the_wait(scene: Scene) -> None:
 
 
 async def test_a_location_that_became_read_only_ends_the_wait(scene: Scene) -> None:
-    scene.world.cluster.objects["backupstoragelocations", "default"]["spec"]["accessMode"] = "ReadOnly"
+    scene.world.cluster.stored("backupstoragelocations", "default")["spec"]["accessMode"] = "ReadOnly"
     scene.operations.end("op-a")
 
     assert await scene.reconcile() == DONE
@@ -139,7 +139,7 @@ async def test_a_list_that_was_changed_ends_the_wait_and_calls_no_plugin(scene: 
 
 
 async def test_what_a_velero_server_left_waiting_is_not_touched(scene: Scene) -> None:
-    obj = scene.world.cluster.objects["backups", "b1"]
+    obj = scene.world.cluster.stored("backups", "b1")
     assert is_followed(obj)
     del obj["metadata"]["annotations"][ITEM_OPERATIONS]
 
@@ -149,7 +149,7 @@ async def test_what_a_velero_server_left_waiting_is_not_touched(scene: Scene) ->
 
 
 async def test_a_backup_that_was_stored_but_not_patched_before_the_kill_waits_again(scene: Scene) -> None:
-    obj = scene.world.cluster.objects["backups", "b1"]
+    obj = scene.world.cluster.stored("backups", "b1")
     obj["status"] = {"phase": "InProgress", "startTimestamp": obj["status"]["startTimestamp"]}
     obj["metadata"]["annotations"] = {}
 
@@ -176,7 +176,7 @@ async def test_deleting_a_waiting_backup_cancels_its_operations(scene: Scene) ->
     assert await delete(scene) == {}
 
     assert sorted(scene.operations.cancelled) == ["op-a", "op-b"]
-    assert ("backups", "b1") not in scene.world.cluster.objects
+    assert scene.world.cluster.peek("backups", "b1") is None
     assert [name for name in scene.world.files() if name.startswith("backups/")] == []
 
 
@@ -186,5 +186,5 @@ async def test_a_deletion_waits_while_the_backup_is_finalized(scene: Scene) -> N
     with pytest.raises(NotMarked):
         await delete(scene)
 
-    assert ("backups", "b1") in scene.world.cluster.objects
+    assert scene.world.cluster.peek("backups", "b1") is not None
     assert scene.operations.cancelled == []

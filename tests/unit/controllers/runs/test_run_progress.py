@@ -40,7 +40,7 @@ def timer() -> StepTimer:
 @pytest.fixture
 def progress(world: World, timer: StepTimer) -> RunProgress:
     world.cluster.add("backups", "b1", spec={}, status={"phase": "InProgress"})
-    run = decode(Backup, world.cluster.objects["backups", "b1"])
+    run = decode(Backup, world.cluster.stored("backups", "b1"))
     return RunProgress(world.cluster.client, BACKUPS, run, "itemsBackedUp", timer)
 
 

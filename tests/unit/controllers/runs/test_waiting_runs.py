@@ -16,12 +16,11 @@ from pinnace.kube.errors import Conflict, Invalid, KubeError
 from pinnace.kube.resources import BACKUPS, RESTORES
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import Share
-from tests.unit.controllers.creating import Cached, CreatingWorld
-from tests.unit.controllers.fakes import fail_always, fail_once, key
+from tests.unit.controllers.fakes import Cached, World, fail_always, fail_once, key
 
 
 class Scene:
-    def __init__(self, world: CreatingWorld, plural: str = "backups") -> None:
+    def __init__(self, world: World, plural: str = "backups") -> None:
         self.world = world
         self.plural = plural
         self.in_flight: set[Key] = set()
@@ -44,10 +43,9 @@ class Scene:
         )
 
     def add(self, name: str, minute: int = 0, phase: str = "") -> JSONObject:
-        obj = self.world.cluster.add(self.plural, name, spec={}, status={"phase": phase} if phase else {})
-        obj["metadata"]["creationTimestamp"] = f"2021-08-11T21:{minute:02}:00Z"
-        self.world.cluster.objects[self.plural, name] = obj
-        return obj
+        created = f"2021-08-11T21:{minute:02}:00Z"
+        status = {"phase": phase} if phase else {}
+        return self.world.cluster.add(self.plural, name, creationTimestamp=created, spec={}, status=status)
 
     async def rounds(self, number: int = 2) -> None:
         for _ in range(number):
@@ -57,7 +55,7 @@ class Scene:
         return self.world.cluster.status(self.plural, name)
 
     def reason(self, name: str) -> str:
-        annotations = self.world.cluster.objects[self.plural, name]["metadata"].get("annotations") or {}
+        annotations = self.world.cluster.stored(self.plural, name)["metadata"].get("annotations") or {}
         return str(annotations.get(WAITS_FOR, ""))
 
     @property
@@ -69,7 +67,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    return Scene(CreatingWorld(tmp_path))
+    return Scene(World(tmp_path))
 
 
 @pytest.mark.spec("BEY-043")
@@ -82,7 +80,7 @@ async def test_positions_follow_when_one_leaves_the_queue(scene: Scene) -> None:
     assert scene.status("a")["phase"] == "Queued"
     assert scene.reason("a") == "a free worker of the server, which runs backup runs"
 
-    del scene.world.cluster.objects["backups", "a"]
+    scene.world.cluster.vanish("backups", "a")
     before = len(scene.world.cluster.writes())
     await scene.rounds()
 
@@ -94,13 +92,13 @@ async def test_working_off_a_long_queue_takes_few_writes_and_near_positions_are_
     names = [f"b{number:03}" for number in range(MOST_SHOWN)]
     for number, name in enumerate(names):
         scene.add(name, number % 60, phase="")
-        scene.world.cluster.objects["backups", name]["metadata"]["creationTimestamp"] = (
+        scene.world.cluster.stored("backups", name)["metadata"]["creationTimestamp"] = (
             f"2021-08-11T{20 + number // 60}:{number % 60:02}:00Z"
         )
     await scene.rounds()
     before = len(scene.world.cluster.writes())
     for done, name in enumerate(names[:-1], start=1):
-        scene.world.cluster.objects["backups", name]["status"] = {"phase": "InProgress"}
+        scene.world.cluster.stored("backups", name)["status"] = {"phase": "InProgress"}
         await scene.rounds(1)
         due = {each: position for position, each in enumerate(names[done:], start=1)}
         shown = {each: scene.status(each)["queuePosition"] for each in due}
@@ -109,7 +107,7 @@ async def test_working_off_a_long_queue_takes_few_writes_and_near_positions_are_
         }
         assert all(due[each] <= shown[each] < 3 * due[each] + 3 for each in due)
         assert scene.reason(names[done]) == f"a free worker of the server, which runs backup {name}"
-        scene.world.cluster.objects["backups", name]["status"] = {"phase": "Completed"}
+        scene.world.cluster.stored("backups", name)["status"] = {"phase": "Completed"}
 
     assert len(scene.world.cluster.writes()) - before <= 6 * MOST_SHOWN
 
@@ -127,7 +125,7 @@ async def test_backups_of_tenants_show_an_estimate_when_they_are_near(scene: Sce
 
     shown = {}
     for name in names[:-1]:
-        scene.world.cluster.objects["backups", name]["status"] = {"phase": "Completed"}
+        scene.world.cluster.stored("backups", name)["status"] = {"phase": "Completed"}
         await scene.rounds(1)
         shown[name] = [scene.positions[each] for each in names[names.index(name) + 1 :]]
 
@@ -159,7 +157,7 @@ async def test_a_backup_that_waits_for_another_names_it(scene: Scene) -> None:
 
 
 async def test_a_restore_has_a_reason_and_no_phase_for_it(tmp_path: Path) -> None:
-    scene = Scene(CreatingWorld(tmp_path), "restores")
+    scene = Scene(World(tmp_path), "restores")
     scene.add("r")
     await scene.rounds(3)
     assert (scene.status("r"), scene.reason("r")) == ({}, "a free worker of the server")

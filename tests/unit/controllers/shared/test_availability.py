@@ -171,7 +171,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unavailable(world: World) -> None:
     world.add_location(config={"path": str(world.folder / "not-there")})
-    world.cluster.objects["backupstoragelocations", "default"]["status"] = {"phase": "Unavailable"}
+    world.cluster.stored("backupstoragelocations", "default")["status"] = {"phase": "Unavailable"}
 
 
 @pytest.mark.usefixtures("served")

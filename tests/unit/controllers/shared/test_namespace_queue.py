@@ -353,7 +353,7 @@ async def test_a_deleted_waiting_restore_blocks_no_other(restores: Restores) -> 
     await restores.runs("overtaker")
     assert restores.phase("r3") == "None"
 
-    del restores.world.cluster.objects["restores", "r2"]
+    restores.world.cluster.vanish("restores", "r2")
     restores.queue.add(key("r2"))
 
     await restores.runs("overtaker", "r3")

@@ -168,7 +168,7 @@ class World:  # it is the `PodVolumeRestorer` too
 
     def see(self) -> None:
         """Let the cache know what there is."""
-        for obj in self.cluster.objects.values():
+        for obj in self.cluster.of("podvolumerestores"):
             self.orders.put(copy.deepcopy(obj))
 
     def status(self, name: str) -> JSONObject:
@@ -224,7 +224,7 @@ async def test_a_restore_in_progress_is_left_to_its_agent_for_a_while(world: Wor
 
 async def test_an_agent_that_takes_a_pod_volume_restore_at_that_moment_wins(world: World) -> None:
     world.order("new")
-    taken = world.cluster.objects["podvolumerestores", "new"]
+    taken = world.cluster.stored("podvolumerestores", "new")
     taken["metadata"]["resourceVersion"] = "later"
     taken["status"] = {"phase": "InProgress"}
     async with world.restoring():
@@ -241,7 +241,7 @@ async def test_what_is_canceled_before_an_agent_has_it_is_ended_by_the_server(wo
     world.order("begun", "InProgress")
     async with world.restoring():
         for name in ("new", "begun"):
-            obj = world.cluster.objects["podvolumerestores", name]
+            obj = world.cluster.stored("podvolumerestores", name)
             obj["spec"]["cancel"] = True
             obj["metadata"]["resourceVersion"] = f"canceled {name}"
         world.see()

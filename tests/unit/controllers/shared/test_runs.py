@@ -153,7 +153,7 @@ async def test_what_a_status_says_before_the_run_is_nobodys_result(scene: Scene)
 @pytest.mark.parametrize("phase", ["Queued", "ReadyToStart"])
 async def test_an_object_that_a_former_server_left_queued_is_taken(scene: Scene, phase: str) -> None:
     obj = scene.world.cluster.add("backups", "b1", spec={}, status={"phase": phase, "queuePosition": 3})
-    scene.world.cluster.objects["backups", "b1"]["metadata"]["annotations"] = {WAITS_FOR: "another", "a": "b"}
+    scene.world.cluster.stored("backups", "b1")["metadata"]["annotations"] = {WAITS_FOR: "another", "a": "b"}
     assert scene.reconciler.concerns(obj)
 
     await scene.reconcile()
@@ -169,7 +169,7 @@ async def test_a_queue_position_in_the_status_does_not_plan_an_object_anew(world
     scene.work.targets = Targets(None)
     world.cluster.add("backups", "b1", spec={"ttl": "1h0m0s"})
     await scene.reconcile()
-    obj = world.cluster.objects["backups", "b1"]
+    obj = world.cluster.stored("backups", "b1")
     assert (scene.work.executed, scene.running) == ([], set())
 
     obj["status"] = {"phase": "Queued", "queuePosition": 1}
@@ -252,7 +252,7 @@ async def test_an_object_edited_before_the_first_patch_is_read_again(scene: Scen
 
     def edit(verb: str, plural: str, name: str) -> None:
         if verb == "patch" and len(scene.work.planned) == 1:
-            obj = scene.world.cluster.objects[plural, name]
+            obj = scene.world.cluster.stored(plural, name)
             obj["metadata"] |= {"resourceVersion": "99", "labels": {"by": "user"}}
 
     scene.world.cluster.before = edit
@@ -268,7 +268,7 @@ async def test_an_object_that_another_server_took_is_dropped(scene: Scene) -> No
 
     def take(verb: str, plural: str, name: str) -> None:
         if verb == "patch":
-            obj = scene.world.cluster.objects[plural, name]
+            obj = scene.world.cluster.stored(plural, name)
             obj["metadata"]["resourceVersion"] = "99"
             obj["status"] = {"phase": "InProgress", "startTimestamp": "2020-01-01T00:00:00Z"}
 
@@ -333,7 +333,7 @@ async def test_a_claim_that_arrives_after_the_next_try_began_is_carried_out(scen
 
     def arrive(verb: str, plural: str, name: str) -> None:
         if verb == "patch" and len(scene.work.planned) == 2 and not scene.work.executed:
-            obj = cluster.objects[plural, name]
+            obj = cluster.stored(plural, name)
             obj["metadata"]["resourceVersion"] = "99"
             obj["status"] = {"phase": "InProgress", "startTimestamp": started}
 
@@ -351,8 +351,8 @@ async def test_a_claim_of_a_dead_server_that_is_stored_late_is_settled(world: Wo
     world.add_location()
     obj = world.cluster.add("backups", "b1", spec={"storageLocation": "default"})
     assert scene.reconciler.concerns(obj)
-    world.cluster.objects["backups", "b1"]["status"] = {"phase": "InProgress"}
-    assert scene.reconciler.concerns(world.cluster.objects["backups", "b1"])
+    world.cluster.stored("backups", "b1")["status"] = {"phase": "InProgress"}
+    assert scene.reconciler.concerns(world.cluster.stored("backups", "b1"))
 
     await scene.reconcile()
     await scene.reconcile()
@@ -404,10 +404,10 @@ class Behind:
     """An informer whose cache is as the cluster was when this was made."""
 
     def __init__(self, world: World) -> None:
-        self._objects = copy.deepcopy(world.cluster.objects)
+        self._objects = copy.deepcopy(world.all_of("backups"))
 
     def get(self, wanted: Key) -> JSONObject | None:
-        return self._objects.get(("backups", wanted.name))
+        return self._objects.get(wanted.name)
 
     def add_handlers(self, **_handlers: object) -> None:
         pass
@@ -483,7 +483,7 @@ async def test_an_end_that_is_refused_is_offered_until_the_api_server_takes_it(
     assert scene.phase == "Completed"
     assert len(scene.work.executed) == 1
     assert scene.work.counted == [("taken", "InProgress"), ("ended", "Completed")]
-    world.cluster.objects["backups", "b1"]["status"] = {}
+    world.cluster.stored("backups", "b1")["status"] = {}
     world.cluster.before = refuse
     assert (await scene.reconciler.reconcile(key("b1"))).requeue_after_seconds == 5, "it is another end"
 
@@ -528,7 +528,7 @@ async def test_a_refused_end_is_not_stored_in_a_new_object_of_the_name(world: Wo
     world.cluster.before = lambda *_: None
     world.cluster.objects.clear()
     world.cluster.add("backups", "b1", spec={"ttl": "1h0m0s"})
-    world.cluster.objects["backups", "b1"]["metadata"]["uid"] = "of its successor"
+    world.cluster.stored("backups", "b1")["metadata"]["uid"] = "of its successor"
 
     await scene.reconcile()
 

@@ -8,6 +8,7 @@ import pytest
 
 from pinnace.api.codec import decode
 from pinnace.api.labels import SCHEDULE_NAME
+from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared import settling
@@ -35,7 +36,7 @@ def settler(world: World) -> Settler:
 
 async def store_backup(world: World, name: str, *, uid: str, phase: BackupPhase) -> None:
     """What the upload of a backup leaves."""
-    backup = decode(Backup, world.cluster.objects["backups", name])
+    backup = decode(Backup, world.cluster.stored("backups", name))
     backup.metadata.uid = uid
     backup.status.phase = phase
     backup.status.warnings = 3
@@ -93,9 +94,10 @@ async def test_an_orphan_is_failed_with_the_reason(world: World, settler: Settle
 WORK = ("", "New", "Accepted", "Prepared", "InProgress", "Completed", "Failed", "Canceled")
 
 
-def add_transfers(world: World, plural: str, label: str, uid: str) -> None:
+def add_transfers(world: World, plural: str, label: str, run_phase: str, run: JSONObject) -> None:
+    uid = run["metadata"]["uid"]
     for phase in WORK:
-        name = f"{uid}-{phase or 'none'}".lower()
+        name = f"{run_phase}-{phase or 'none'}".lower()
         world.cluster.add(plural, name, labels={label: uid}, spec={}, status={"phase": phase})
 
 
@@ -105,12 +107,12 @@ async def test_the_transfers_of_an_orphan_are_canceled_and_those_of_others_are_n
 ) -> None:
     phases = ("InProgress", "WaitingForPluginOperations", "Finalizing", "Completed", "New")
     for phase in phases:
-        world.cluster.add("backups", phase, spec=SPEC, status={"phase": phase})
+        backup = world.cluster.add("backups", phase, spec=SPEC, status={"phase": phase})
         for plural in ("datauploads", "podvolumebackups"):
-            add_transfers(world, plural, "velero.io/backup-uid", f"uid-{phase}")
-        world.cluster.add("restores", phase, spec={"backupName": "b"}, status={"phase": phase})
+            add_transfers(world, plural, "velero.io/backup-uid", phase, backup)
+        restore = world.cluster.add("restores", phase, spec={"backupName": "b"}, status={"phase": phase})
         for plural in ("datadownloads", "podvolumerestores"):
-            add_transfers(world, plural, "velero.io/restore-uid", f"uid-{phase}")
+            add_transfers(world, plural, "velero.io/restore-uid", phase, restore)
 
     await settler.settle_orphans()
 
@@ -121,15 +123,11 @@ async def test_the_transfers_of_an_orphan_are_canceled_and_those_of_others_are_n
         assert status["failureReason"].startswith("get a ")
         assert status["completionTimestamp"] == "2021-08-11T21:43:26Z"
     for plural in ("datauploads", "podvolumebackups", "datadownloads", "podvolumerestores"):
-        canceled = {
-            name
-            for (kind, name), obj in world.cluster.objects.items()
-            if kind == plural and obj["spec"].get("cancel")
-        }
+        canceled = {obj["metadata"]["name"] for obj in world.cluster.of(plural) if obj["spec"].get("cancel")}
         assert canceled == {
-            f"uid-inprogress-{phase}" for phase in ("none", "new", "accepted", "prepared", "inprogress")
+            f"inprogress-{phase}" for phase in ("none", "new", "accepted", "prepared", "inprogress")
         }
-        message = world.cluster.status(plural, "uid-inprogress-new")["message"]
+        message = world.cluster.status(plural, "inprogress-new")["message"]
         assert message.startswith("it was canceled, as its ")
 
 
@@ -153,14 +151,14 @@ async def test_only_snapshots_without_an_upload_are_deleted_with_an_orphan(world
         content = {"deletionPolicy": "Retain"}
         world.cluster.add("volumesnapshotcontents", f"content-{name}", spec=content)
     world.cluster.add("datauploads", "u", labels={"velero.io/backup-uid": "uid-b1"}, spec={}, status={})
-    world.cluster.objects["datauploads", "u"]["metadata"]["annotations"] = {CONTENT: "content-moved"}
+    world.cluster.stored("datauploads", "u")["metadata"]["annotations"] = {CONTENT: "content-moved"}
 
     async def served(_: KubeClient) -> SnapshotKinds:
         return kinds()
 
     await Settler(world.scope, world.locations, ask_kinds=served).settle_orphans()
 
-    names = {name for kind, name in world.cluster.objects if kind.startswith("volumesnapshot")}
+    names = {name for kind, _, name in world.cluster.objects if kind.startswith("volumesnapshot")}
     assert names == {"moved", "content-moved"}
     # The driver deletes the snapshot with its content.
     released = [patch for kind, name, patch in world.cluster.patches if name == "content-left"]
@@ -198,7 +196,7 @@ async def test_an_orphan_that_was_stored_in_full_takes_its_status_from_the_locat
     status = world.cluster.status("backups", "b1")
     assert (status["phase"], status["warnings"]) == (phase, 3)
     assert "failureReason" not in status
-    metadata = world.cluster.objects["backups", "b1"]["metadata"]
+    metadata = world.cluster.stored("backups", "b1")["metadata"]
     assert metadata["annotations"] == {"pinnace.io/size-bytes": "12345"}
 
 
@@ -303,9 +301,12 @@ async def test_an_interrupted_run_is_settled_unless_another_server_owns_it(
 ) -> None:
     for name in ("ours", "recreated", "ended"):
         world.cluster.add("restores", name, spec={}, status=IN_PROGRESS)
-    runs = {name: decode(Backup, {**obj, "kind": "Backup"}) for (_, name), obj in restores(world).items()}
-    world.cluster.objects["restores", "recreated"]["metadata"]["uid"] = "another"
-    world.cluster.objects["restores", "ended"]["status"] = {"phase": "Completed"}
+    runs = {
+        obj["metadata"]["name"]: decode(Backup, {**obj, "kind": "Backup"})
+        for obj in world.cluster.of("restores")
+    }
+    world.cluster.stored("restores", "recreated")["metadata"]["uid"] = "another"
+    world.cluster.stored("restores", "ended")["status"] = {"phase": "Completed"}
 
     for run in runs.values():
         await settler.settle_interrupted(RESTORES, run)
@@ -321,13 +322,9 @@ async def test_settling_an_interrupted_run_ends_when_the_api_server_is_gone(
     world: World, settler: Settler
 ) -> None:
     world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)
-    run = decode(Backup, world.cluster.objects["backups", "b1"])
+    run = decode(Backup, world.cluster.stored("backups", "b1"))
     world.cluster.before = fail_always("get")
 
     await settler.settle_interrupted(BACKUPS, run)
 
     assert world.cluster.status("backups", "b1") == IN_PROGRESS
-
-
-def restores(world: World) -> dict[tuple[str, str], dict[str, object]]:
-    return {place: obj for place, obj in world.cluster.objects.items() if place[0] == "restores"}

@@ -35,7 +35,7 @@ class Scene:
 
     async def look(self, *, later: float = 0.0) -> JSONObject:
         self.timer.time += later
-        await self.unattended.look([(self.cluster.objects["podvolumerestores", "r"], "n1")])
+        await self.unattended.look([(self.cluster.stored("podvolumerestores", "r"), "n1")])
         return self.cluster.status("podvolumerestores", "r")
 
 
@@ -91,7 +91,7 @@ async def test_the_time_of_an_agent_that_came_back_counts_anew(scene: Scene) -> 
     await scene.look()
     scene.add_agent("n1")
     await scene.look(later=LOOK_SECONDS)
-    del scene.cluster.objects["pods", "agent-n1"]
+    scene.cluster.vanish("pods", "agent-n1")
 
     status = await scene.look(later=PREPARING_SECONDS)
 
@@ -100,7 +100,7 @@ async def test_the_time_of_an_agent_that_came_back_counts_anew(scene: Scene) -> 
 
 async def test_a_pod_volume_whose_agent_does_not_come_back_fails_in_the_end(scene: Scene) -> None:
     scene.add_daemon_set()
-    scene.cluster.objects["podvolumerestores", "r"]["status"] = {"phase": "InProgress"}
+    scene.cluster.stored("podvolumerestores", "r")["status"] = {"phase": "InProgress"}
     reason = "no node agent runs on the node n1: the DaemonSet velero/node-agent has no pod there"
 
     assert (await scene.look())["message"].startswith(reason)
@@ -112,7 +112,7 @@ async def test_a_pod_volume_whose_agent_does_not_come_back_fails_in_the_end(scen
 
 @pytest.mark.parametrize("phase", ["InProgress", "Completed"])
 async def test_a_pod_volume_is_left_to_agents_that_no_daemon_set_runs(scene: Scene, phase: str) -> None:
-    scene.cluster.objects["podvolumerestores", "r"]["status"] = {"phase": phase}
+    scene.cluster.stored("podvolumerestores", "r")["status"] = {"phase": phase}
 
     assert await scene.look() == {"phase": phase}
     assert await scene.look(later=PREPARING_SECONDS) == {"phase": phase}

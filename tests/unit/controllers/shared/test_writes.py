@@ -22,7 +22,7 @@ AT_ONCE = RetryDelay(base_seconds=0.0)
 
 
 def backup_of(world: World, name: str = "b1") -> Backup:
-    return decode(Backup, world.cluster.objects["backups", name])
+    return decode(Backup, world.cluster.stored("backups", name))
 
 
 def in_phase(world: World, phase: BackupPhase) -> Backup:
@@ -54,7 +54,7 @@ async def test_unknown_fields_survive_every_patch(world: World) -> None:
 
     await finish(world, before, in_phase(world, BackupPhase.COMPLETED))
 
-    stored = world.cluster.objects["backups", "b1"]
+    stored = world.cluster.stored("backups", "b1")
     assert stored["spec"] == {"ofTheFuture": 1}
     assert stored["status"] == {"alsoNew": {"x": 2}, "phase": "Completed"}
 
@@ -103,7 +103,7 @@ async def test_terminal_state_of_a_deleted_object_is_dropped(world: World) -> No
 async def test_patches_of_a_run_never_hit_what_took_its_name(world: World) -> None:
     world.cluster.add("backups", "b1", spec={})
     before, after = backup_of(world), in_phase(world, BackupPhase.COMPLETED)
-    world.cluster.objects["backups", "b1"]["metadata"]["uid"] = "of its successor"
+    world.cluster.stored("backups", "b1")["metadata"]["uid"] = "of its successor"
 
     with pytest.raises(Invalid):
         await patch_progress(world.cluster.client, BACKUPS, before, {"progress": {"totalItems": 2}})

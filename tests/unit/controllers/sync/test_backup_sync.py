@@ -20,8 +20,7 @@ from pinnace.kube.errors import Invalid, KubeError, ServerFault
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, SCHEDULES
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
-from tests.unit.controllers.creating import Cached, CreatingWorld
-from tests.unit.controllers.fakes import BROKEN, NAMESPACE, fail_once
+from tests.unit.controllers.fakes import BROKEN, NAMESPACE, Cached, World, fail_once
 from tests.unit.controllers.stored import stored_backup, stored_volume
 
 NOW = "2021-08-11T21:43:26Z"
@@ -30,7 +29,7 @@ POD_VOLUME_BACKUPS = "podvolumebackups"
 
 
 class Scene:
-    def __init__(self, world: CreatingWorld) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.restart()
 
@@ -68,8 +67,8 @@ class Scene:
         marks = {labels.STORAGE_LOCATION: labels.label_value(location)}
         spec = {"storageLocation": location}
         self.world.cluster.add("backups", name, labels=marks, spec=spec, status={"phase": phase})
-        self.world.cluster.objects["backups", name]["metadata"]["creationTimestamp"] = "2021-08-01T00:00:00Z"
-        self.world.cluster.objects["backups", name]["status"]["completionTimestamp"] = "2021-08-01T01:00:00Z"
+        self.world.cluster.stored("backups", name)["metadata"]["creationTimestamp"] = "2021-08-01T00:00:00Z"
+        self.world.cluster.stored("backups", name)["status"]["completionTimestamp"] = "2021-08-01T01:00:00Z"
 
     async def later(self, seconds: float = 60) -> None:
         """The next pass."""
@@ -93,7 +92,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    world = CreatingWorld(tmp_path)
+    world = World(tmp_path)
     world.add_location()
     return Scene(world)
 
@@ -105,7 +104,7 @@ def scene(tmp_path: Path) -> Scene:
 async def test_a_location_is_synced_again_after_its_period(scene: Scene) -> None:
     await scene.sync.run()
     assert scene.synced() == NOW
-    scene.world.cluster.calls.clear()
+    scene.world.cluster.requests.clear()
 
     await scene.later(30)
     assert scene.world.cluster.calls == []
@@ -193,7 +192,7 @@ async def test_an_owner_that_is_a_schedule_must_be_here(
 ) -> None:
     if uid:
         scene.world.cluster.add("schedules", "s")["metadata"]["uid"] = uid
-        scene.world.cluster.objects["schedules", "s"]["metadata"]["uid"] = uid
+        scene.world.cluster.stored("schedules", "s")["metadata"]["uid"] = uid
     backup = stored_backup()
     owner = {"apiVersion": api_version, "kind": kind, "name": "s", "uid": "uid-s", "controller": True}
     backup["metadata"]["ownerReferences"] = [owner]
@@ -411,7 +410,7 @@ async def test_nothing_is_remembered_of_a_location_that_is_in_another_place(
 ) -> None:
     scene.store("b1", b"{")
     await scene.later()
-    location = scene.world.cluster.objects["backupstoragelocations", "default"]
+    location = scene.world.cluster.stored("backupstoragelocations", "default")
     if change == "moved":
         location["spec"]["objectStorage"]["bucket"] = "bucket-other"
         scene.store("b1", b"{", location="other")
@@ -486,10 +485,10 @@ async def test_a_default_location_that_never_answers_does_not_keep_the_others_wa
     limits["LOCATION_SECONDS" if phase == "Available" else "UNAVAILABLE_SECONDS"] = 1.0
     for name, seconds in limits.items():
         monkeypatch.setattr(backup_sync, name, seconds)
-    scene.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, "default"]["status"] = {"phase": phase}
+    scene.world.cluster.stored(BACKUP_STORAGE_LOCATIONS.name, "default")["status"] = {"phase": phase}
     scene.world.add_location("other")
     others = {"Available": "Unavailable", "Unavailable": "Available"}[phase]
-    scene.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, "other"]["status"] = {"phase": others}
+    scene.world.cluster.stored(BACKUP_STORAGE_LOCATIONS.name, "other")["status"] = {"phase": others}
     scene.store("b1", location="other")
     whole, seen = BackupStore.list_backups, []
 
@@ -560,7 +559,7 @@ async def test_a_server_that_dies_anywhere_continues_later(
     assert set(scene.volumes) == {"v1", "v2"}
     uid = scene.backups["b1"]["metadata"]["uid"]
     assert {volume["metadata"]["labels"][labels.BACKUP_UID] for volume in scene.volumes.values()} == {uid}
-    scene.world.cluster.calls.clear()
+    scene.world.cluster.requests.clear()
     await scene.later()
     assert scene.world.cluster.calls == [("patch", "backupstoragelocations", "default")]
 
@@ -568,10 +567,11 @@ async def test_a_server_that_dies_anywhere_continues_later(
 async def test_volumes_of_a_deleted_backup_are_made_again_when_they_are_collected(scene: Scene) -> None:
     scene.store("b1", volumes=[stored_volume()])
     await scene.sync.run()
-    del scene.world.cluster.objects["backups", "b1"]  # by a user; its volumes are about to be collected
+    scene.world.cluster.collects_garbage = False  # not yet
+    scene.world.cluster.vanish("backups", "b1")  # by a user
     await scene.later()
     await scene.later()
-    del scene.world.cluster.objects[POD_VOLUME_BACKUPS, "v1"]
+    scene.world.cluster.vanish(POD_VOLUME_BACKUPS, "v1")
 
     await scene.later()
 
@@ -620,7 +620,7 @@ async def test_nothing_is_deleted_when_the_listing_fails(
     scene.world.add_location("other")
     scene.known("orphan")
     status = {"lastSyncedTime": "2021-08-01T00:00:00Z"}
-    scene.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, "default"]["status"] = status
+    scene.world.cluster.stored(BACKUP_STORAGE_LOCATIONS.name, "default")["status"] = status
 
     await scene.sync.run()
     assert set(scene.backups) == {"orphan"}

@@ -30,8 +30,7 @@ from pinnace.controllers.verification.verifier import BackupVerifier, summary_of
 from pinnace.runtime.controller import DONE, Result
 from pinnace.volumes.uploader.locks import RepositoryLocks
 from tests.support.stores.indexed_backups import config_map, store
-from tests.unit.controllers.creating import CreatingWorld
-from tests.unit.controllers.fakes import NAMESPACE, key
+from tests.unit.controllers.fakes import NAMESPACE, World, key
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAILY = {labels.VERIFY: "0 5 * * *"}
@@ -40,7 +39,7 @@ NOTED = {"annotations": DAILY | {labels.LAST_VERIFICATION: "2026-03-01T05:00:00Z
 
 class Scene:
     def __init__(self, folder: Path) -> None:
-        self.world = CreatingWorld(folder)
+        self.world = World(folder)
         self.world.clock.now = NOON
         self.world.add_location()
         self.folder = folder / "bucket-default"
@@ -54,7 +53,7 @@ class Scene:
 
     def add_schedule(self, **annotations: str) -> None:
         self.world.cluster.add("schedules", "nightly", spec={"schedule": "@daily", "template": {}})
-        metadata = self.world.cluster.objects["schedules", "nightly"]["metadata"]
+        metadata = self.world.cluster.stored("schedules", "nightly")["metadata"]
         metadata["annotations"] = dict(annotations)
         metadata["creationTimestamp"] = "2026-02-01T00:00:00Z"
 
@@ -75,7 +74,7 @@ class Scene:
         return asyncio.run(self.reconciler.reconcile(key("nightly")))
 
     def notes(self, plural: str, name: str) -> JSONObject:
-        found: JSONObject = self.world.cluster.objects[plural, name]["metadata"].get("annotations") or {}
+        found: JSONObject = self.world.cluster.stored(plural, name)["metadata"].get("annotations") or {}
         return found
 
     @property
@@ -113,7 +112,7 @@ def test_the_newest_finished_backup_is_verified_when_it_is_due(scene: Scene) -> 
 @pytest.mark.found("row 105")
 def test_the_same_result_again_is_counted_in_one_event(scene: Scene) -> None:
     scene.add_backup("b1")
-    backup = decode(Backup, scene.world.cluster.objects["backups", "b1"])
+    backup = decode(Backup, scene.world.cluster.stored("backups", "b1"))
 
     for _ in range(3):
         asyncio.run(scene.verifier.note(backup, []))
@@ -210,7 +209,7 @@ def test_a_schedule_without_the_annotation_or_that_is_gone_has_no_series(
 
 
 def test_a_backup_in_a_tenants_location_names_no_snapshot_to_look_for(scene: Scene) -> None:
-    location = scene.world.cluster.objects["backupstoragelocations", "default"]
+    location = scene.world.cluster.stored("backupstoragelocations", "default")
     location["metadata"]["annotations"] = {Origin.LOCATION.namespace_annotation: "shop"}
     scene.add_schedule(**DAILY)
     directory = scene.add_backup("b1")
@@ -231,7 +230,7 @@ class Requests:
         self._reconciler = RequestReconciler(scene.verifier)
 
     def ask(self, **notes: str) -> None:
-        metadata = self._scene.world.cluster.objects["backups", self._name]["metadata"]
+        metadata = self._scene.world.cluster.stored("backups", self._name)["metadata"]
         metadata["annotations"] = (metadata.get("annotations") or {}) | notes
 
     def run(self) -> VerificationAnswer | None:
@@ -264,7 +263,7 @@ def test_a_running_backup_is_verified_when_it_is_finished(scene: Scene) -> None:
     requests = Requests(scene, "b1")
     requests.ask(**{labels.VERIFY_REQUESTED: "now"})
     assert requests.run() is None
-    scene.world.cluster.objects["backups", "b1"]["status"]["phase"] = "Completed"
+    scene.world.cluster.stored("backups", "b1")["status"]["phase"] = "Completed"
 
     answer = requests.run()
 
@@ -299,7 +298,7 @@ def test_a_request_for_a_backup_that_cannot_be_read_is_answered(scene: Scene) ->
     scene.add_backup("b1")
     requests = Requests(scene, "b1")
     requests.ask(**{labels.VERIFY_REQUESTED: "now"})
-    scene.world.cluster.objects["backups", "b1"]["spec"]["includedNamespaces"] = {"not": "a list"}
+    scene.world.cluster.stored("backups", "b1")["spec"]["includedNamespaces"] = {"not": "a list"}
 
     answer = requests.run()
 
@@ -311,7 +310,7 @@ def test_a_request_for_a_backup_that_cannot_be_read_is_answered(scene: Scene) ->
 
 def test_a_location_that_cannot_be_used_is_the_answer_and_makes_no_backup_unsound(scene: Scene) -> None:
     scene.add_backup("b1")
-    location = scene.world.cluster.objects["backupstoragelocations", "default"]
+    location = scene.world.cluster.stored("backupstoragelocations", "default")
     location["status"] = {"phase": "Unavailable"}
     location["spec"]["config"]["path"] = "/nowhere"
     requests = Requests(scene, "b1")

@@ -25,7 +25,7 @@ from pinnace.kube.resources import (
 from pinnace.runtime.keys import Key
 from pinnace.volumes.repositories import Repositories
 from tests.support.clock import FrozenClock
-from tests.support.cluster.scripted_api import ScriptedAPI
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.controllers.fakes import RecordingMetrics
 
@@ -47,7 +47,7 @@ class Stage:
 
     def __init__(self, tmp_path: Any) -> None:
         self.clock = FrozenClock()
-        self.api: ScriptedAPI[Any] = ScriptedAPI(self.clock)
+        self.api: ScriptedCluster = ScriptedCluster(self.clock)
         self.scope = Scope(
             client=self.api.client,
             namespace=OURS,
@@ -56,18 +56,18 @@ class Stage:
             clock=self.clock,
         )
         self.class_of: JSONObject = {"metadata": {"name": "fast"}}
-        self.api.add_new(STORAGE_CLASSES, "", self.class_of)
+        self.api.put(self.class_of, STORAGE_CLASSES, "")
         image = {"spec": {"template": {"spec": {"containers": [{"image": "r/pinnace:1"}]}}}}
-        self.api.add_new(DEPLOYMENTS, OURS, {"metadata": {"name": "velero"}, **image})
+        self.api.put({"metadata": {"name": "velero"}, **image}, DEPLOYMENTS, OURS)
         spec = {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}},
             "storageClassName": "fast",
         }
-        self.claim = self.api.add_new(
+        self.claim = self.api.put(
+            {"metadata": {"name": "data"}, "spec": {**spec, "selector": {"matchLabels": AWAITED}}},
             PERSISTENT_VOLUME_CLAIMS,
             SHOP,
-            {"metadata": {"name": "data"}, "spec": {**spec, "selector": {"matchLabels": AWAITED}}},
         )
         self.agent_arguments: list[str] = []
         self.policy = "Delete"
@@ -83,22 +83,22 @@ class Stage:
         containers = [{"image": "r/agent:1", "args": ["node-agent", "server", *self.agent_arguments]}]
         template = {"spec": {"containers": containers}}
         spec = {"selector": {"matchLabels": AGENT}, "template": template}
-        self.api.add_new(DAEMON_SETS, OURS, {"metadata": {"name": "node-agent"}, "spec": spec})
+        self.api.put({"metadata": {"name": "node-agent"}, "spec": spec}, DAEMON_SETS, OURS)
         pod = {"metadata": {"name": "agent", "labels": AGENT}, "spec": {"nodeName": NODE}}
-        self.api.add_new(PODS, OURS, pod)
+        self.api.put(pod, PODS, OURS)
         self.set_agent(ready=True)
 
     def set_agent(self, *, ready: bool) -> None:
-        pod = self.api.peek(PODS, OURS, "agent")
+        pod = self.api.peek(PODS, "agent", OURS)
         assert pod is not None
         pod["status"] = {"conditions": [{"type": "Ready", "status": str(ready)}]}
-        self.api.store(PODS, OURS, pod)
+        self.api.put(pod, PODS, OURS)
 
     def add_download(self, **spec: Any) -> None:
         target = {"namespace": SHOP, "pvc": "data", "pv": ""}
         given = {"targetVolume": target, "sourceNamespace": SHOP, "backupStorageLocation": "default", **spec}
         body = {"kind": "DataDownload", "metadata": {"name": "d"}, "spec": given, "status": {}}
-        self.api.add_new(DATA_DOWNLOADS, OURS, body)
+        self.api.put(body, DATA_DOWNLOADS, OURS)
 
     def add_upload(self) -> None:
         self.resource = DATA_UPLOADS
@@ -113,9 +113,9 @@ class Stage:
             },
             "status": {"snapshotHandle": "h", "readyToUse": True, **self.reported},
         }
-        self.api.add_new(KINDS.contents, "", content)
+        self.api.put(content, KINDS.contents, "")
         snapshot = {"metadata": {"name": "snap"}, "status": {"boundVolumeSnapshotContentName": "content"}}
-        self.api.add_new(KINDS.snapshots, SHOP, snapshot)
+        self.api.put(snapshot, KINDS.snapshots, SHOP)
         spec = {
             "csiSnapshot": {"volumeSnapshot": "snap", "storageClass": "fast"},
             "sourceNamespace": SHOP,
@@ -124,11 +124,11 @@ class Stage:
         }
         metadata = {"name": "d", "annotations": {CONTENT: "content"}}
         body = {"kind": "DataUpload", "metadata": metadata, "spec": spec, "status": {}}
-        self.api.add_new(DATA_UPLOADS, OURS, body)
+        self.api.put(body, DATA_UPLOADS, OURS)
 
     @property
     def obj(self) -> JSONObject:
-        found = self.api.peek(self.resource, OURS, "d")
+        found = self.api.peek(self.resource, "d", OURS)
         assert found is not None
         return found
 
@@ -139,7 +139,7 @@ class Stage:
     def change(self, **status: Any) -> None:
         obj = self.obj
         obj["status"] = {**obj["status"], **status}
-        self.api.store(self.resource, OURS, obj)
+        self.api.put(obj, self.resource, OURS)
 
     async def step(self) -> None:
         """One pass of a server that knows nothing of those before, and what the cluster does then."""
@@ -171,44 +171,44 @@ class Stage:
 
     def cluster_acts(self) -> None:
         """Bind claims, start pods, make snapshots ready, delete released volumes."""
-        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, "d", OURS)
         if claim is not None and "volumeName" not in claim["spec"]:
             claim["spec"]["volumeName"], claim["status"] = "pv", {"phase": "Bound"}
-            self.api.store(PERSISTENT_VOLUME_CLAIMS, OURS, claim)
+            self.api.put(claim, PERSISTENT_VOLUME_CLAIMS, OURS)
             reference = {"namespace": OURS, "name": "d", "uid": claim["metadata"]["uid"]}
             spec = {"persistentVolumeReclaimPolicy": self.policy, "claimRef": reference}
             body = {"metadata": {"name": "pv"}, "spec": spec, "status": {"phase": "Bound"}}
-            self.api.add_new(PERSISTENT_VOLUMES, "", body)
-        pod = self.api.peek(PODS, OURS, "d")
-        if pod is not None and "status" not in pod:
+            self.api.put(body, PERSISTENT_VOLUMES, "")
+        pod = self.api.peek(PODS, "d", OURS)
+        if pod is not None and text(pod, "status", "phase") == "Pending":
             pod["spec"]["nodeName"], pod["status"] = NODE, {"phase": "Running"}
-            self.api.store(PODS, OURS, pod)
+            self.api.put(pod, PODS, OURS)
         self.provisioner_acts()
         self.volume_is_bound_or_released()
         self.provisioner_acts()
-        made = self.api.peek(KINDS.snapshots, OURS, "d")
+        made = self.api.peek(KINDS.snapshots, "d", OURS)
         if made is not None and "status" not in made:
             made["status"] = {
                 "readyToUse": True,
                 **{key: size_quantity(self.reported[key]) for key in self.reported},
             }
-            self.api.store(KINDS.snapshots, OURS, made)
+            self.api.put(made, KINDS.snapshots, OURS)
 
     def provisioner_acts(self) -> None:
         """Delete a volume that is seen Released with the policy Delete, as all external provisioners do."""
-        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
+        volume = self.api.peek(PERSISTENT_VOLUMES, "pv", "")
         if volume is None or text(volume, "spec", "persistentVolumeReclaimPolicy") != "Delete":
             return
         if text(volume, "status", "phase") == "Released":
-            self.api.remove(PERSISTENT_VOLUMES, "", "pv")
+            self.api.remove(PERSISTENT_VOLUMES, "pv", "")
 
     def volume_is_bound_or_released(self) -> None:
         """Take one step of the controller of volumes: the volume is Bound before its claim is."""
-        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
+        volume = self.api.peek(PERSISTENT_VOLUMES, "pv", "")
         if volume is None:
             return
         owner = volume["spec"]["claimRef"]
-        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, owner["namespace"], owner["name"])
+        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, owner["name"], owner["namespace"])
         if claim is None or claim["metadata"]["uid"] != owner["uid"]:
             self.set_phase(volume, "Released")
         elif text(volume, "status", "phase") != "Bound":
@@ -216,14 +216,14 @@ class Stage:
                 self.set_phase(volume, "Bound")
         elif text(claim, "status", "phase") != "Bound":
             claim["spec"]["volumeName"], claim["status"] = "pv", {"phase": "Bound"}
-            self.api.store(PERSISTENT_VOLUME_CLAIMS, owner["namespace"], claim)
+            self.api.put(claim, PERSISTENT_VOLUME_CLAIMS, owner["namespace"])
 
     def set_phase(self, volume: JSONObject, phase: str) -> None:
         if text(volume, "status", "phase") != phase:
-            self.api.store(PERSISTENT_VOLUMES, "", {**volume, "status": {"phase": phase}})
+            self.api.put({**volume, "status": {"phase": phase}}, PERSISTENT_VOLUMES, "")
 
     def temporary(self) -> list[str]:
         """What was made in the server's namespace, and the contents of snapshots."""
         made = (PERSISTENT_VOLUME_CLAIMS, PODS, KINDS.snapshots)
-        found = [kind.kind for kind in made if self.api.peek(kind, OURS, "d") is not None]
+        found = [kind.kind for kind in made if self.api.peek(kind, "d", OURS) is not None]
         return found + [obj["metadata"]["name"] for obj in self.api.of(KINDS.contents)]

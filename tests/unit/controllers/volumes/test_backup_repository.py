@@ -17,7 +17,6 @@ from pinnace.controllers.backup_repository import (
 from pinnace.controllers.repository_maintenance import MaintenanceReconciler
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.kube.errors import ConnectionFailed
-from pinnace.kube.resources import velero
 from pinnace.runtime.cache import Cache
 from pinnace.runtime.controller import CHANGED, DONE
 from pinnace.volumes.repositories import Repositories
@@ -109,7 +108,7 @@ class Scene:
         }
         self.world.cluster.add(PLURAL, "repo", labels=marks, spec=spec, status=status)
         if requested:  # by a backup
-            metadata = self.world.cluster.objects[PLURAL, "repo"]["metadata"]
+            metadata = self.world.cluster.stored(PLURAL, "repo")["metadata"]
             metadata["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
 
     async def reconcile(self) -> None:
@@ -123,7 +122,7 @@ class Scene:
 
     @property
     def spec(self) -> dict[str, Any]:
-        spec: dict[str, Any] = self.world.cluster.objects[PLURAL, "repo"]["spec"]
+        spec: dict[str, Any] = self.world.cluster.stored(PLURAL, "repo")["spec"]
         return spec
 
     @property
@@ -237,7 +236,7 @@ async def test_the_repository_of_a_deleted_location_is_deleted(
         assert "not found" in scene.status["message"]
 
     await scene.reconcile()
-    assert (PLURAL, "repo") not in world.cluster.objects
+    assert world.cluster.peek(PLURAL, "repo") is None
     assert scene.restic.calls in ([], ["connect"])
     told = len(caplog.records)
     await scene.reconcile()
@@ -275,7 +274,7 @@ async def test_a_repository_that_was_never_ready_follows_its_location(scene: Sce
     scene.restic.fails["connect"] = failure("no such bucket")
     await scene.reconcile()
 
-    world.cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"]["bucket"] = "right"
+    world.cluster.stored("backupstoragelocations", "default")["spec"]["objectStorage"]["bucket"] = "right"
     scene.restic.fails.clear()
     await scene.reconcile()
 
@@ -448,15 +447,15 @@ async def test_a_repository_whose_location_is_in_another_place_begins_again(
 ) -> None:
     scene.add()
     await scene.reconcile()
-    location = world.cluster.objects["backupstoragelocations", "default"]
+    location = world.cluster.stored("backupstoragelocations", "default")
     cache = {key("default"): location}
     assert scene.status["phase"] == "Ready"
-    assert not is_displaced(world.cluster.objects[PLURAL, "repo"], cast(Cache, cache))
+    assert not is_displaced(world.cluster.stored(PLURAL, "repo"), cast(Cache, cache))
     scene.restic.calls.clear()
     scene.restic.fails["connect"] = failure(MISSING)
 
     move(location)
-    assert is_displaced(world.cluster.objects[PLURAL, "repo"], cast(Cache, cache))
+    assert is_displaced(world.cluster.stored(PLURAL, "repo"), cast(Cache, cache))
     await scene.reconcile()
 
     assert scene.restic.calls == ["connect"]
@@ -473,7 +472,7 @@ async def test_a_change_of_a_location_that_moves_nothing_leaves_the_repository_a
 ) -> None:
     scene.add()
     await scene.reconcile()
-    location = world.cluster.objects["backupstoragelocations", "default"]
+    location = world.cluster.stored("backupstoragelocations", "default")
     location["spec"]["accessMode"] = "ReadOnly"
     location["spec"]["credential"] = {"name": "other", "key": "cloud"}
     before = scene.patches()
@@ -494,7 +493,7 @@ async def test_a_repository_without_a_place_is_adopted_as_it_is(scene: Scene) ->
     assert scene.restic.calls == []
     assert scene.spec["resticIdentifier"] == "/old/shop"
     assert scene.status == before
-    annotations = scene.world.cluster.objects[PLURAL, "repo"]["metadata"]["annotations"]
+    annotations = scene.world.cluster.stored(PLURAL, "repo")["metadata"]["annotations"]
     assert annotations[labels.REPOSITORY_PLACE].startswith("uid=uid-default provider=")
 
 
@@ -510,11 +509,9 @@ async def test_a_request_that_comes_during_a_pass_is_not_overwritten(scene: Scen
         if operation == "connect" and not asked:
             asked.append(operation)
             metadata = {"annotations": {labels.INITIALIZE_REPOSITORY: "b2"}}
-            obj = scene.world.cluster.objects[PLURAL, "repo"]
+            obj = scene.world.cluster.stored(PLURAL, "repo")
             metadata["annotations"] |= obj["metadata"].get("annotations", {})
-            scene.world.cluster.store(
-                velero(PLURAL), NAMESPACE, {**obj, "metadata": {**obj["metadata"], **metadata}}
-            )
+            scene.world.cluster.change(PLURAL, "repo", metadata={**obj["metadata"], **metadata})
 
     scene.restic.during = ask
 
@@ -556,7 +553,7 @@ async def test_the_backups_whose_data_is_gone_are_named(
     await scene.making.reconcile(key("repo"))
 
     assert scene.status["phase"] == "Ready"
-    annotations = world.cluster.objects[PLURAL, "repo"]["metadata"]["annotations"]
+    annotations = world.cluster.stored(PLURAL, "repo")["metadata"]["annotations"]
     assert annotations[labels.LOST_BACKUPS] == "lost-1, lost-2"
     [told] = [message for message in caplog.messages if "is gone" in message]
     assert told == (
@@ -646,7 +643,7 @@ def test_only_ready_repositories_are_maintained(phase: str, ready: bool) -> None
 async def test_a_kopia_repository_is_made_and_maintained_each_hour(scene: Scene) -> None:
     scene.mount()
     scene.add(requested=True)
-    scene.world.cluster.objects[PLURAL, "repo"]["spec"]["repositoryType"] = "kopia"
+    scene.world.cluster.stored(PLURAL, "repo")["spec"]["repositoryType"] = "kopia"
     scene.restic.fails["connect"] = failure(MISSING)
 
     await scene.reconcile()
@@ -655,7 +652,7 @@ async def test_a_kopia_repository_is_made_and_maintained_each_hour(scene: Scene)
     assert {(place.uploader, place.identifier, place.namespace) for place in scene.restic.places} == {
         ("kopia", "", "shop")
     }
-    spec = scene.world.cluster.objects[PLURAL, "repo"]["spec"]
+    spec = scene.world.cluster.stored(PLURAL, "repo")["spec"]
     assert spec["resticIdentifier"] == ""
     assert spec["maintenanceFrequency"] == "1h0m0s"
 
@@ -663,7 +660,7 @@ async def test_a_kopia_repository_is_made_and_maintained_each_hour(scene: Scene)
 @pytest.mark.found("Z7")
 async def test_a_repository_of_an_unknown_type_says_so(scene: Scene, world: World) -> None:
     scene.add()
-    world.cluster.objects[PLURAL, "repo"]["spec"]["repositoryType"] = "borg"
+    world.cluster.stored(PLURAL, "repo")["spec"]["repositoryType"] = "borg"
     assert await scene.making.reconcile(key("repo")) == DONE
     status = world.cluster.status(PLURAL, "repo")
     assert status["phase"] == "NotReady"

@@ -40,7 +40,7 @@ async def test_a_download_fills_a_new_volume_and_gives_it_to_the_claim(stage: St
     stage.add_download()
     await stage.until("Prepared")
     assert stage.obj["status"]["node"] == NODE
-    pod = stage.api.peek(PODS, OURS, "d")
+    pod = stage.api.peek(PODS, "d", OURS)
     assert pod is not None
     assert pod["spec"]["containers"][0]["image"] == "r/pinnace:1"
 
@@ -48,8 +48,8 @@ async def test_a_download_fills_a_new_volume_and_gives_it_to_the_claim(stage: St
     await stage.until_over()
 
     claim, volume = (
-        stage.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data"),
-        stage.api.peek(PERSISTENT_VOLUMES, "", "pv"),
+        stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "data", SHOP),
+        stage.api.peek(PERSISTENT_VOLUMES, "pv", ""),
     )
     assert claim is not None
     assert volume is not None
@@ -70,7 +70,7 @@ async def test_a_filled_volume_is_kept_until_it_is_bound_to_its_claim(stage: Sta
     for _ in range(20):
         await stage.step()
 
-    volume = stage.api.peek(PERSISTENT_VOLUMES, "", "pv")
+    volume = stage.api.peek(PERSISTENT_VOLUMES, "pv", "")
 
     assert volume is not None
     assert (volume["status"]["phase"], volume["spec"]["persistentVolumeReclaimPolicy"]) == (
@@ -81,7 +81,7 @@ async def test_a_filled_volume_is_kept_until_it_is_bound_to_its_claim(stage: Sta
     assert FINALIZER in stage.obj["metadata"]["finalizers"], "the operation has not ended"
     stage.binds = True
     await stage.until_over()
-    volume = stage.api.peek(PERSISTENT_VOLUMES, "", "pv")
+    volume = stage.api.peek(PERSISTENT_VOLUMES, "pv", "")
     assert volume is not None
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
 
@@ -101,7 +101,7 @@ async def test_a_filled_volume_whose_claim_is_not_bound_in_time_is_kept_and_name
 
     assert stage.phase == "Failed"
     assert "the PersistentVolume pv has it" in stage.obj["status"]["message"]
-    volume = stage.api.peek(PERSISTENT_VOLUMES, "", "pv")
+    volume = stage.api.peek(PERSISTENT_VOLUMES, "pv", "")
     assert volume is not None
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert stage.temporary() == []
@@ -118,13 +118,13 @@ async def test_a_volume_whose_claim_was_deleted_after_it_got_it_goes_the_way_of_
     stage.transfer()
     for _ in range(20):
         await stage.step()
-    stage.api.remove(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+    stage.api.remove(PERSISTENT_VOLUME_CLAIMS, "data", SHOP)
 
     await stage.until_over()
     stage.cluster_acts()
 
     assert stage.phase == "Failed"
-    assert (stage.api.peek(PERSISTENT_VOLUMES, "", "pv") is not None) is stays
+    assert (stage.api.peek(PERSISTENT_VOLUMES, "pv", "") is not None) is stays
 
 
 @pytest.mark.found("V15")
@@ -132,7 +132,7 @@ async def test_a_claim_in_the_namespace_of_the_server_keeps_its_volume_too(stage
     """It is told from the temporary claim by its name."""
     stage.binds = False
     spec = {**stage.claim["spec"]}
-    stage.api.add_new(PERSISTENT_VOLUME_CLAIMS, OURS, {"metadata": {"name": "data"}, "spec": spec})
+    stage.api.put({"metadata": {"name": "data"}, "spec": spec}, PERSISTENT_VOLUME_CLAIMS, OURS)
     stage.add_download(targetVolume={"namespace": OURS, "pvc": "data", "pv": ""})
     await stage.until("Prepared")
     stage.transfer()
@@ -143,23 +143,23 @@ async def test_a_claim_in_the_namespace_of_the_server_keeps_its_volume_too(stage
     await stage.until_over()
     stage.cluster_acts()
 
-    assert stage.api.peek(PERSISTENT_VOLUMES, "", "pv") is not None
+    assert stage.api.peek(PERSISTENT_VOLUMES, "pv", "") is not None
 
 
 async def test_an_upload_removes_its_snapshot_in_the_end(stage: Stage) -> None:
     stage.add_upload()
     await stage.until("Prepared")
-    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "d", OURS)
     assert claim is not None
     assert claim["spec"]["dataSource"]["name"] == "d"
     assert claim["spec"]["resources"] == {"requests": {"storage": "1Gi"}}
-    second = stage.api.peek(KINDS.contents, "", f"pinnace-{stage.obj['metadata']['uid']}")
+    second = stage.api.peek(KINDS.contents, f"pinnace-{stage.obj['metadata']['uid']}", "")
     assert second is not None
     assert second["spec"]["source"] == {"snapshotHandle": "h"}
     assert second["spec"]["deletionPolicy"] == "Retain"
     policies = []
     stage.api.before = lambda verb, plural, name: (
-        policies.append(stage.api.peek(KINDS.contents, "", name)["spec"]["deletionPolicy"])  # type: ignore[index]
+        policies.append(stage.api.peek(KINDS.contents, name, "")["spec"]["deletionPolicy"])  # type: ignore[index]
         if (verb, plural) == ("delete", KINDS.contents.name)
         else None
     )
@@ -168,7 +168,7 @@ async def test_an_upload_removes_its_snapshot_in_the_end(stage: Stage) -> None:
     await stage.until_over()
 
     assert policies == ["Retain", "Delete"]
-    assert stage.api.peek(KINDS.snapshots, SHOP, "snap") is None
+    assert stage.api.peek(KINDS.snapshots, "snap", SHOP) is None
     assert stage.temporary() == []
 
 
@@ -184,12 +184,12 @@ async def test_a_claim_is_as_large_as_its_source_where_no_size_is_reported(
     obj = stage.obj
     if known:
         obj["metadata"]["annotations"][VOLUME_SIZE] = "3Gi"
-    stage.api.store(DATA_UPLOADS, OURS, obj)
+    stage.api.put(obj, DATA_UPLOADS, OURS)
 
     await stage.until("Prepared" if known else "Failed")
 
     if known:
-        claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+        claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "d", OURS)
         assert claim is not None
         assert claim["spec"]["resources"] == {"requests": {"storage": "3Gi"}}
     else:
@@ -227,7 +227,7 @@ async def test_a_canceled_download_ends_and_leaves_the_claim_as_it_is(stage: Sta
     await stage.step()
     obj = stage.obj
     obj["spec"]["cancel"] = True
-    stage.api.store(DATA_DOWNLOADS, OURS, obj)
+    stage.api.put(obj, DATA_DOWNLOADS, OURS)
 
     await stage.until_over()
 
@@ -239,7 +239,7 @@ async def test_what_no_agent_takes_up_fails_in_the_end_and_says_why(stage: Stage
     stage.add_agents()
     stage.add_download()
     await stage.until("Prepared")
-    stage.api.remove(PODS, OURS, "agent")
+    stage.api.remove(PODS, "agent", OURS)
     await stage.step()
     reason = f"no node agent runs on the node {NODE}: the DaemonSet velero/node-agent has no pod there"
     assert stage.obj["status"]["message"].startswith(reason)
@@ -278,7 +278,7 @@ async def test_the_pod_is_kept_to_nodes_with_an_agent(stage: Stage) -> None:
     stage.add_upload()
     await stage.until("Prepared")
 
-    pod = stage.api.peek(PODS, OURS, "d")
+    pod = stage.api.peek(PODS, "d", OURS)
 
     assert pod is not None
     [term] = pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -293,9 +293,9 @@ async def test_a_cancel_that_no_agent_obeys_is_forced(stage: Stage, agent: str, 
     stage.change(phase="InProgress", message="it was canceled, as its Backup b failed: why")
     obj = stage.obj
     obj["spec"]["cancel"] = True
-    stage.api.store(DATA_UPLOADS, OURS, obj)
+    stage.api.put(obj, DATA_UPLOADS, OURS)
     if agent == "gone":
-        stage.api.remove(PODS, OURS, "agent")
+        stage.api.remove(PODS, "agent", OURS)
     await stage.step()
     assert stage.phase == "InProgress"
     stage.clock.advance(timedelta(minutes=minutes))
@@ -312,7 +312,7 @@ async def test_a_transfer_whose_agent_is_gone_for_good_fails(stage: Stage) -> No
     stage.add_download()
     await stage.until("Prepared")
     stage.change(phase="InProgress")
-    stage.api.remove(PODS, OURS, "agent")
+    stage.api.remove(PODS, "agent", OURS)
     await stage.step()
     stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
 
@@ -328,12 +328,12 @@ async def test_an_upload_that_is_canceled_before_it_began_takes_its_snapshot_wit
     obj = stage.obj
     obj["spec"]["cancel"] = True
     obj["metadata"]["finalizers"] = [FINALIZER]  # as `new_upload` makes it
-    stage.api.store(DATA_UPLOADS, OURS, obj)
+    stage.api.put(obj, DATA_UPLOADS, OURS)
 
     await stage.until_over()
 
     assert stage.phase == "Canceled"
-    assert stage.api.peek(KINDS.snapshots, SHOP, "snap") is None
+    assert stage.api.peek(KINDS.snapshots, "snap", SHOP) is None
     assert stage.temporary() == []
 
 
@@ -341,7 +341,7 @@ async def test_a_lost_node_fails_the_transfer(stage: Stage) -> None:
     stage.add_download()
     await stage.until("Prepared")
     stage.change(phase="InProgress")
-    stage.api.remove(PODS, OURS, "d")
+    stage.api.remove(PODS, "d", OURS)
 
     await stage.until_over()
 
@@ -351,7 +351,7 @@ async def test_a_lost_node_fails_the_transfer(stage: Stage) -> None:
 async def test_a_claim_that_was_deleted_fails_the_download(stage: Stage) -> None:
     stage.add_download()
     await stage.until("Prepared")
-    stage.api.remove(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+    stage.api.remove(PERSISTENT_VOLUME_CLAIMS, "data", SHOP)
     stage.transfer()
 
     await stage.until_over()
@@ -363,18 +363,18 @@ async def test_a_claim_that_was_deleted_fails_the_download(stage: Stage) -> None
 
 async def test_the_first_pod_of_a_claim_decides_where_its_volume_is_made(stage: Stage) -> None:
     stage.class_of = {"metadata": {"name": "fast"}, "volumeBindingMode": "WaitForFirstConsumer"}
-    stage.api.store(STORAGE_CLASSES, "", stage.class_of)
+    stage.api.put(stage.class_of, STORAGE_CLASSES, "")
     stage.add_download()
     await stage.until("Accepted")
     await stage.step()
     assert stage.temporary() == []
     claim = stage.claim
     claim["metadata"]["annotations"] = {labels.SELECTED_NODE: "node-7"}
-    stage.api.store(PERSISTENT_VOLUME_CLAIMS, SHOP, claim)
+    stage.api.put(claim, PERSISTENT_VOLUME_CLAIMS, SHOP)
 
     await stage.step()
 
-    pod = stage.api.peek(PODS, OURS, "d")
+    pod = stage.api.peek(PODS, "d", OURS)
     assert pod is not None
     required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert required["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["node-7"]
@@ -414,8 +414,8 @@ def configure(
     stage.agent_arguments = argument.split()
     stage.add_agents()
     body = {"metadata": {"name": "settings"}, "data": {"any.json": json.dumps(config or CONFIG)}}
-    stage.api.add_new(CONFIGMAPS, OURS, body)
-    stage.api.add_new(STORAGE_CLASSES, "", {"metadata": {"name": "shallow"}})
+    stage.api.put(body, CONFIGMAPS, OURS)
+    stage.api.put({"metadata": {"name": "shallow"}}, STORAGE_CLASSES, "")
 
 
 @pytest.mark.parametrize("argument", ["--node-agent-configmap=settings", "--node-agent-configmap settings"])
@@ -426,8 +426,8 @@ async def test_the_settings_of_node_agents_shape_claim_and_pod_of_a_backup(
     stage.add_upload()
     await stage.until("Prepared")
 
-    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
-    pod = stage.api.peek(PODS, OURS, "d")
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "d", OURS)
+    pod = stage.api.peek(PODS, "d", OURS)
 
     assert claim is not None
     assert pod is not None
@@ -455,9 +455,9 @@ async def pod_of_upload(stage: Stage, volume: JSONObject | None = None) -> JSONO
     obj = stage.obj
     if volume is not None:
         obj["metadata"]["annotations"][SOURCE] = SourceVolume.of(volume).encoded()
-    stage.api.store(DATA_UPLOADS, OURS, obj)
+    stage.api.put(obj, DATA_UPLOADS, OURS)
     await stage.until("Prepared")
-    pod = stage.api.peek(PODS, OURS, "d")
+    pod = stage.api.peek(PODS, "d", OURS)
     assert pod is not None
     return pod
 
@@ -489,7 +489,7 @@ async def test_the_pod_of_a_download_is_found_as_that_of_velero(stage: Stage) ->
     stage.add_download()
     await stage.until("Prepared")
 
-    pod = stage.api.peek(PODS, OURS, "d")
+    pod = stage.api.peek(PODS, "d", OURS)
 
     assert pod is not None
     assert pod["metadata"]["labels"] == {
@@ -533,7 +533,7 @@ async def test_a_volume_that_is_made_where_its_pod_is_put_is_made_where_its_sour
     stage: Stage, mode: str, volume: JSONObject | None, spare: bool, terms: list[JSONObject]
 ) -> None:
     stage.class_of["volumeBindingMode"] = mode
-    stage.api.store(STORAGE_CLASSES, "", stage.class_of)
+    stage.api.put(stage.class_of, STORAGE_CLASSES, "")
     if spare:
         configure(stage, config={"loadAffinity": CONFIG["loadAffinity"]})
 
@@ -553,7 +553,7 @@ async def test_the_clone_of_a_volume_that_its_source_keeps_from_a_node_goes_else
     configure(stage, config={"backupPVC": {"fast": {"annotations": {**FAST_CLONE, "a": "b"}}}})
     for node, volume in (("node-2", "pv-1"), ("node-1", "pv-1"), ("node-3", "another")):
         spec = {"nodeName": node, "source": {"persistentVolumeName": volume}}
-        stage.api.add_new(VOLUME_ATTACHMENTS, "", {"metadata": {"name": f"of-{node}"}, "spec": spec})
+        stage.api.put({"metadata": {"name": f"of-{node}"}, "spec": spec}, VOLUME_ATTACHMENTS, "")
 
     def refuse(verb: str, resource: str, _name: str) -> None:
         if (verb, resource) == ("list", "volumeattachments"):
@@ -564,7 +564,7 @@ async def test_the_clone_of_a_volume_that_its_source_keeps_from_a_node_goes_else
 
     pod = await pod_of_upload(stage, SOURCE_VOLUME)
 
-    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "d", OURS)
     assert claim is not None
     if may_look:
         elsewhere = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["node-1", "node-2"]}
@@ -604,17 +604,17 @@ async def test_a_pod_that_cannot_hold_its_volume_ends_the_transfer_at_once_with_
         await stage.until("Prepared")
         stage.change(phase="InProgress")
     else:
-        while stage.api.peek(PODS, OURS, "d") is None:
+        while stage.api.peek(PODS, "d", OURS) is None:
             await stage.step()
-    pod = stage.api.peek(PODS, OURS, "d")
+    pod = stage.api.peek(PODS, "d", OURS)
     assert pod is not None
     pod["status"] = {"phase": "Pending", **status}
-    stage.api.store(PODS, OURS, pod)
+    stage.api.put(pod, PODS, OURS)
     if not begun:  # not yet seen
         obj = stage.obj
         obj["status"].pop("node", None)
         obj["status"]["phase"] = "Accepted"
-        stage.api.store(DATA_UPLOADS, OURS, obj)
+        stage.api.put(obj, DATA_UPLOADS, OURS)
 
     await stage.until_over()
 
@@ -633,7 +633,7 @@ def test_a_pod_that_may_start_yet_is_waited_for(reason: str) -> None:
 
 @pytest.mark.found("V21")
 async def test_a_snapshot_whose_storage_class_is_gone_is_not_waited_for(stage: Stage) -> None:
-    stage.api.remove(STORAGE_CLASSES, "", "fast")
+    stage.api.remove(STORAGE_CLASSES, "fast", "")
     stage.add_upload()
 
     await stage.until_over()
@@ -647,10 +647,10 @@ async def test_a_snapshot_whose_storage_class_is_gone_is_not_waited_for(stage: S
 @pytest.mark.found("S6")
 async def test_the_content_of_a_moved_snapshot_is_left_to_the_sidecar_of_its_node(stage: Stage) -> None:
     stage.add_upload()
-    content = stage.api.peek(KINDS.contents, "", "content")
+    content = stage.api.peek(KINDS.contents, "content", "")
     assert content is not None
     content["metadata"]["labels"] = {"snapshot.storage.kubernetes.io/managed-by": "worker", "other": "x"}
-    stage.api.store(KINDS.contents, "", content)
+    stage.api.put(content, KINDS.contents, "")
     await stage.until("Prepared")
 
     made = [each for each in stage.api.of(KINDS.contents) if each["metadata"]["name"] != "content"]
@@ -667,13 +667,13 @@ async def test_a_restore_is_not_shaped_by_the_settings_of_backups_and_need_not_w
 ) -> None:
     configure(stage)
     stage.class_of["volumeBindingMode"] = "WaitForFirstConsumer"
-    stage.api.store(STORAGE_CLASSES, "", stage.class_of)
+    stage.api.put(stage.class_of, STORAGE_CLASSES, "")
     stage.add_download()
     await stage.until("Accepted")
 
     await stage.step()
 
-    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "d", OURS)
     assert claim is not None
     assert (claim["spec"]["storageClassName"], claim["spec"]["accessModes"]) == ("fast", ["ReadWriteOnce"])
 
@@ -696,15 +696,15 @@ async def test_a_volume_in_block_mode_is_attached_as_a_device(stage: Stage, what
         stage.add_upload()
         obj = stage.obj
         obj["metadata"]["annotations"][VOLUME_MODE] = "Block"
-        stage.api.store(DATA_UPLOADS, OURS, obj)
+        stage.api.put(obj, DATA_UPLOADS, OURS)
     else:
         stage.claim["spec"]["volumeMode"] = "Block"
-        stage.api.store(PERSISTENT_VOLUME_CLAIMS, SHOP, stage.claim)
+        stage.api.put(stage.claim, PERSISTENT_VOLUME_CLAIMS, SHOP)
         stage.add_download()
     await stage.until("Prepared")
 
-    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
-    pod = stage.api.peek(PODS, OURS, "d")
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "d", OURS)
+    pod = stage.api.peek(PODS, "d", OURS)
 
     assert claim is not None
     assert pod is not None
@@ -729,16 +729,16 @@ async def test_only_as_many_volumes_are_prepared_as_the_settings_say(
     stage: Stage, length: int, other: str, accepted: bool
 ) -> None:
     config = {"config.json": json.dumps({"loadConcurrency": {"prepareQueueLength": length}})}
-    stage.api.add_new(CONFIGMAPS, OURS, {"metadata": {"name": "settings"}, "data": config})
+    stage.api.put({"metadata": {"name": "settings"}, "data": config}, CONFIGMAPS, OURS)
     stage.agent_arguments = ["--node-agent-configmap=settings"]
     stage.add_agents()
     stage.add_download()
     upload = {"metadata": {"name": "other"}, "spec": {}, "status": {"phase": other}}
-    stage.api.add_new(DATA_UPLOADS, OURS, upload)
+    stage.api.put(upload, DATA_UPLOADS, OURS)
 
     await stage.step()
     assert (stage.phase == "Accepted") is accepted
-    stage.api.remove(DATA_UPLOADS, OURS, "other")
+    stage.api.remove(DATA_UPLOADS, "other", OURS)
     await stage.until("Prepared")
 
 

@@ -12,7 +12,7 @@ def add(world: World, plural: str, name: str, *finalizers: str) -> None:
 
 
 def finalizers(world: World, plural: str, name: str) -> list[str]:
-    found: list[str] = world.cluster.objects[plural, name]["metadata"]["finalizers"]
+    found: list[str] = world.cluster.stored(plural, name)["metadata"]["finalizers"]
     return found
 
 
@@ -47,7 +47,7 @@ async def test_the_finalizer_is_taken_off_an_object_that_changes_meanwhile(world
     def change(verb: str, plural: str, name: str) -> None:
         if verb == "patch":
             world.cluster.before = lambda *_: None
-            obj = world.cluster.objects["podvolumebackups", "left"]
+            obj = world.cluster.stored("podvolumebackups", "left")
             obj["metadata"]["resourceVersion"] = "changed"
             obj["metadata"]["finalizers"] = [FINALIZER, "example.com/new"]
 

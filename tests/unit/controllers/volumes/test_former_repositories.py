@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from pinnace.controllers.former_repositories import move_former_repositories
-from tests.unit.controllers.creating import CreatingWorld
 from tests.unit.controllers.fakes import World, fail_once
 
 SPEC = {
@@ -22,13 +21,13 @@ LABELS = {"velero.io/volume-namespace": "shop", "velero.io/storage-location": "d
 
 @pytest.fixture
 def former(tmp_path: Path) -> World:
-    world = CreatingWorld(tmp_path)
+    world = World(tmp_path)
     world.cluster.add("resticrepositories", "shop-default-x7k2p", labels=LABELS, spec=SPEC, status=STATUS)
     return world
 
 
 def of(world: World, plural: str) -> list[dict[str, Any]]:
-    return [obj for (kind, _name), obj in world.cluster.objects.items() if kind == plural]
+    return world.cluster.of(plural)
 
 
 async def test_name_labels_spec_and_status_are_kept_and_the_type_is_added(former: World) -> None:

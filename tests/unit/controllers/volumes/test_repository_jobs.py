@@ -100,7 +100,7 @@ class Scene:
 
     def settings(self, **keys: Any) -> None:
         data = {name.replace("_", "-"): json.dumps(value) for name, value in keys.items()}
-        self.world.cluster.objects.pop(("configmaps", "maintenance"), None)
+        self.world.cluster.vanish("configmaps", "maintenance")
         self.world.cluster.add("configmaps", "maintenance", data=data)
 
     async def pass_(self) -> None:
@@ -110,7 +110,7 @@ class Scene:
         self.sleeps += 1
         for job in self.all_jobs():
             if not (job.get("status") or {}).get("succeeded") and not (job.get("status") or {}).get("failed"):
-                self.world.cluster.objects.pop(("pods", job["metadata"]["name"]), None)
+                self.world.cluster.vanish("pods", job["metadata"]["name"])
                 self.world.cluster.add(
                     "pods", job["metadata"]["name"], labels={"job-name": job["metadata"]["name"]}, **self.pod
                 )
@@ -122,7 +122,7 @@ class Scene:
     def fail(self, said: str = "", code: int = 1, condition: str = "") -> Callable[[JSONObject], None]:
         def work(job: JSONObject) -> None:
             terminated = {"state": {"terminated": {"message": said, "exitCode": code}}}
-            pod = self.world.cluster.objects["pods", job["metadata"]["name"]]
+            pod = self.world.cluster.stored("pods", job["metadata"]["name"])
             pod["status"] = {"phase": "Failed", "containerStatuses": [terminated]}
             ended = {"type": "Failed", "status": "True", "lastTransitionTime": LATER}
             if condition:
@@ -132,7 +132,7 @@ class Scene:
         return work
 
     def all_jobs(self) -> list[JSONObject]:
-        return [obj for (plural, _), obj in self.world.cluster.objects.items() if plural == "jobs"]
+        return self.world.cluster.of("jobs")
 
     @property
     def status(self) -> dict[str, Any]:
@@ -314,7 +314,7 @@ async def test_a_pod_that_does_not_start_is_given_up_with_the_reason(scene: Scen
 
 async def test_a_job_that_was_deleted_is_a_failed_maintenance(scene: Scene) -> None:
     def delete(job: JSONObject) -> None:
-        scene.world.cluster.objects.pop(("jobs", job["metadata"]["name"]))
+        scene.world.cluster.vanish("jobs", job["metadata"]["name"])
 
     scene.work = delete
     await scene.pass_()
@@ -343,7 +343,7 @@ async def test_the_latest_jobs_are_kept(scene: Scene, settings: dict[str, int], 
 async def test_without_a_deployment_the_server_maintains_it_and_says_what_has_no_effect(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    del scene.world.cluster.objects["deployments", "velero"]
+    scene.world.cluster.vanish("deployments", "velero")
     await scene.pass_()
     assert scene.uploader.calls == ["maintain"]
     assert "have no effect" not in caplog.text
@@ -363,7 +363,7 @@ async def test_settings_that_cannot_be_used_fail_the_maintenance_by_their_name(
 ) -> None:
     scene.settings(**{"global": {"podResource": {}}})
     if missing:
-        del scene.world.cluster.objects["configmaps", "maintenance"]
+        scene.world.cluster.vanish("configmaps", "maintenance")
     told = "not found" if missing else "unknown field `podResource`"
 
     await check_settings(scene.world.scope, "maintenance")
@@ -382,7 +382,7 @@ async def test_settings_that_cannot_be_used_fail_the_maintenance_by_their_name(
 
 async def test_a_credential_that_is_a_plain_value_is_not_copied(scene: Scene) -> None:
     scene.container["env"].append({"name": "AWS_SECRET_ACCESS_KEY", "value": "hunter2"})
-    del scene.world.cluster.objects["deployments", "velero"]
+    scene.world.cluster.vanish("deployments", "velero")
     scene.deploy()
 
     await scene.pass_()
@@ -408,4 +408,4 @@ async def test_an_outage_changes_nothing(scene: Scene) -> None:
         await scene.pass_()
 
     assert scene.status == {"phase": "Ready"}
-    assert scene.world.cluster.objects[PLURAL, "repo"]["metadata"]["namespace"] == NAMESPACE
+    assert scene.world.cluster.stored(PLURAL, "repo")["metadata"]["namespace"] == NAMESPACE

@@ -15,6 +15,7 @@ from tests.unit.nonadmin.memory import (
     conditions,
     finished,
     message,
+    on_writes,
 )
 
 FINALIZER = "nonadminbackup.oadp.openshift.io/finalizer"
@@ -27,20 +28,20 @@ def service() -> Service:
 
 
 def non_admin_backup(service: Service, name: str = "nightly") -> JSONObject:
-    found = service.cluster.peek(NON_ADMIN_BACKUPS, "shop", name)
+    found = service.cluster.peek(NON_ADMIN_BACKUPS, name, "shop")
     assert found is not None
     return found
 
 
 def backup_of(service: Service, name: str = "nightly") -> JSONObject | None:
     return service.cluster.peek(
-        BACKUPS, SERVER, non_admin_backup(service, name)["status"]["veleroBackup"]["name"]
+        BACKUPS, non_admin_backup(service, name)["status"]["veleroBackup"]["name"], SERVER
     )
 
 
 async def made(service: Service, name: str = "nightly", **spec: object) -> JSONObject:
     """A request whose Backup exists; the Backup."""
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", name, spec={"backupSpec": {}, **spec})
+    service.cluster.add(NON_ADMIN_BACKUPS, name, "shop", spec={"backupSpec": {}, **spec})
     await service.look(NON_ADMIN_BACKUPS, "shop", name)
     backup = backup_of(service, name)
     assert backup is not None
@@ -49,12 +50,12 @@ async def made(service: Service, name: str = "nightly", **spec: object) -> JSONO
 
 def end(service: Service, backup: JSONObject, phase: str = "Completed") -> None:
     status = finished(phase, service.cluster.clock())
-    service.cluster.change(BACKUPS, SERVER, backup["metadata"]["name"], status=status)
+    service.cluster.change(BACKUPS, backup["metadata"]["name"], SERVER, status=status)
 
 
 @pytest.mark.spec("NAC-020")
 async def test_a_valid_request_gets_its_backup_in_one_pass(service: Service) -> None:
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    service.cluster.add(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {}})
 
     assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
 
@@ -88,7 +89,7 @@ async def test_a_valid_request_gets_its_backup_in_one_pass(service: Service) -> 
 @pytest.mark.spec("NAC-021")
 async def test_an_invalid_request_backs_off_and_is_never_new_again(service: Service) -> None:
     service.cluster.add(
-        NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"includedNamespaces": ["other"]}}
+        NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {"includedNamespaces": ["other"]}}
     )
 
     assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
@@ -99,8 +100,8 @@ async def test_an_invalid_request_backs_off_and_is_never_new_again(service: Serv
     assert "finalizers" not in found["metadata"]
     assert service.cluster.of(BACKUPS) == []
     phases: list[str] = []
-    service.cluster.before_write = lambda *_: phases.append(non_admin_backup(service)["status"]["phase"])
-    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    service.cluster.before = on_writes(lambda *_: phases.append(non_admin_backup(service)["status"]["phase"]))
+    service.cluster.change(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {}})
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     assert non_admin_backup(service)["status"]["phase"] == "Created"
     assert "New" not in phases
@@ -109,24 +110,24 @@ async def test_an_invalid_request_backs_off_and_is_never_new_again(service: Serv
 @pytest.mark.spec("NAC-022")
 async def test_a_second_pass_writes_nothing(service: Service) -> None:
     await made(service)
-    before = service.cluster.writes()
+    before = service.cluster.effects()
 
     assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
 
-    assert service.cluster.writes() == before
+    assert service.cluster.effects() == before
 
 
 @pytest.mark.spec("NAC-023")
 async def test_a_stale_read_is_noticed_and_tried_again(service: Service) -> None:
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    service.cluster.add(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {}})
     edits = ["once"]
 
     def edit(verb: str, plural: str, name: str) -> None:
         if (verb, plural) == ("patch", "nonadminbackups") and edits:
             edits.pop()
-            service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"ttl": "1h"}})
+            service.cluster.change(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {"ttl": "1h"}})
 
-    service.cluster.before_write = edit
+    service.cluster.before = on_writes(edit)
     result = await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     assert result is not None
     assert result.requeue_after_seconds is not None
@@ -152,8 +153,8 @@ async def test_progress_is_mirrored(service: Service) -> None:
     owner = [{"kind": "Backup", "apiVersion": "velero.io/v1", "name": name}]
     service.cluster.add(
         POD_VOLUME_BACKUPS,
-        SERVER,
         "pvb",
+        SERVER,
         metadata={"labels": {"velero.io/backup-name": name}, "ownerReferences": owner},
         status={"phase": "Completed"},
     )
@@ -161,7 +162,7 @@ async def test_progress_is_mirrored(service: Service) -> None:
         ({"phase": "InProgress"}, 1),
         (finished("Completed", service.cluster.clock()), 0),
     ):
-        service.cluster.change(BACKUPS, SERVER, name, status=status)
+        service.cluster.change(BACKUPS, name, SERVER, status=status)
         await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
         assert non_admin_backup(service)["status"]["veleroBackup"]["status"] == status
         assert non_admin_backup(service)["status"]["queueInfo"]["estimatedQueuePosition"] == position
@@ -174,11 +175,11 @@ async def test_moved_volumes_are_counted_by_their_phase(service: Service) -> Non
     phases = ["", "New", "Accepted", "Prepared", "InProgress", "Canceling", "Canceled", "Failed", "Completed"]
     for number, phase in enumerate([*phases, "Completed", "ofLater"]):
         metadata = {"labels": {"velero.io/backup-name": name}}
-        service.cluster.add(DATA_UPLOADS, SERVER, f"up-{number}", metadata=metadata, status={"phase": phase})
+        service.cluster.add(DATA_UPLOADS, f"up-{number}", SERVER, metadata=metadata, status={"phase": phase})
     service.cluster.add(
-        DATA_UPLOADS, SERVER, "other", metadata={"labels": {"velero.io/backup-name": "another"}}
+        DATA_UPLOADS, "other", SERVER, metadata={"labels": {"velero.io/backup-name": "another"}}
     )
-    service.cluster.change(BACKUPS, SERVER, name, status={"phase": "InProgress"})
+    service.cluster.change(BACKUPS, name, SERVER, status={"phase": "InProgress"})
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     counted = ("new", "accepted", "prepared", "inProgress", "canceling", "canceled", "failed")
     assert non_admin_backup(service)["status"]["dataMoverDataUploads"] == {
@@ -192,7 +193,7 @@ async def test_a_new_request_takes_four_writes(service: Service) -> None:
     """The status with the id, the finalizer, the Backup, the mirrored status: in this order."""
     backup = await made(service)
 
-    assert service.cluster.writes() == [
+    assert service.cluster.effects() == [
         ("patch", "nonadminbackups", "nightly"),
         ("patch", "nonadminbackups", "nightly"),
         ("create", "backups", backup["metadata"]["name"]),
@@ -210,7 +211,7 @@ async def test_the_servers_queue_changes_nothing_of_the_request(service: Service
     name = (await made(service))["metadata"]["name"]
     before = non_admin_backup(service)
     for position in (9, 3):
-        service.cluster.change(BACKUPS, SERVER, name, status={"phase": "Queued", "queuePosition": position})
+        service.cluster.change(BACKUPS, name, SERVER, status={"phase": "Queued", "queuePosition": position})
         await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
         assert non_admin_backup(service) == before
 
@@ -218,18 +219,18 @@ async def test_the_servers_queue_changes_nothing_of_the_request(service: Service
 async def test_nulls_in_a_backup_cause_no_write(service: Service) -> None:
     backup = await made(service)
     spec = {**backup["spec"], "labelSelector": None, "hooks": {"resources": [{"name": "x", "pre": None}]}}
-    service.cluster.change(BACKUPS, SERVER, backup["metadata"]["name"], spec=spec)
+    service.cluster.change(BACKUPS, backup["metadata"]["name"], SERVER, spec=spec)
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
-    before = service.cluster.writes()
+    before = service.cluster.effects()
 
     assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
-    assert service.cluster.writes() == before
+    assert service.cluster.effects() == before
 
 
 @pytest.mark.spec("NAC-025")
 async def test_a_backup_that_is_gone_is_not_made_again(service: Service) -> None:
     backup = await made(service)
-    service.cluster.remove(BACKUPS, SERVER, backup["metadata"]["name"])
+    service.cluster.remove(BACKUPS, backup["metadata"]["name"], SERVER)
 
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
 
@@ -241,7 +242,7 @@ async def test_a_backup_that_is_gone_is_not_made_again(service: Service) -> None
     assert message(non_admin_backup(service), "Accepted") == REMOVED
     restarted = Service(service.cluster)
     await restarted.settle()
-    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"ttl": "1h"}})
+    service.cluster.change(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {"ttl": "1h"}})
     await restarted.settle()
     assert service.cluster.of(BACKUPS) == []
 
@@ -249,7 +250,7 @@ async def test_a_backup_that_is_gone_is_not_made_again(service: Service) -> None
 @pytest.mark.spec("NAC-026")
 async def test_two_backups_of_one_id_change_nothing(service: Service) -> None:
     backup = await made(service)
-    service.cluster.add(BACKUPS, SERVER, "twin", metadata={"labels": backup["metadata"]["labels"]}, spec={})
+    service.cluster.add(BACKUPS, "twin", SERVER, metadata={"labels": backup["metadata"]["labels"]}, spec={})
     before = non_admin_backup(service)
 
     assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") is None
@@ -261,7 +262,7 @@ async def test_a_foreign_backup_changes_nothing(service: Service) -> None:
     backup = await made(service)
     metadata = {**backup["metadata"], "annotations": {f"{NAC}-name": "nightly", f"{NAC}-namespace": "bank"}}
     service.cluster.change(
-        BACKUPS, SERVER, backup["metadata"]["name"], metadata=metadata, status={"phase": "Failed"}
+        BACKUPS, backup["metadata"]["name"], SERVER, metadata=metadata, status={"phase": "Failed"}
     )
     before = non_admin_backup(service)
 
@@ -274,9 +275,9 @@ async def test_plain_deletion_keeps_the_data(service: Service) -> None:
     backup = await made(service)
     name = backup["metadata"]["name"]
     metadata = {"labels": {**backup["metadata"]["labels"], "velero.io/backup-name": name}}
-    service.cluster.add(DELETE_REQUESTS, SERVER, "asked", metadata=metadata, spec={"backupName": name})
-    service.cluster.change(BACKUPS, SERVER, name, metadata={**backup["metadata"], "finalizers": ["x/y"]})
-    service.cluster.remove(NON_ADMIN_BACKUPS, "shop", "nightly")
+    service.cluster.add(DELETE_REQUESTS, "asked", SERVER, metadata=metadata, spec={"backupName": name})
+    service.cluster.change(BACKUPS, name, SERVER, metadata={**backup["metadata"], "finalizers": ["x/y"]})
+    service.cluster.remove(NON_ADMIN_BACKUPS, "nightly", "shop")
 
     result = await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     assert result is not None
@@ -284,11 +285,11 @@ async def test_plain_deletion_keeps_the_data(service: Service) -> None:
     assert non_admin_backup(service)["status"]["phase"] == "Deleting"
     assert message(non_admin_backup(service), "Deleting") == PLAIN_DELETE
     assert service.cluster.of(DELETE_REQUESTS) == []
-    waiting = service.cluster.peek(BACKUPS, SERVER, name)
+    waiting = service.cluster.peek(BACKUPS, name, SERVER)
     assert waiting is not None
     assert "deletionTimestamp" in waiting["metadata"]
-    service.cluster.change(BACKUPS, SERVER, name, metadata={**waiting["metadata"], "finalizers": []})
-    service.cluster.remove(BACKUPS, SERVER, name)
+    service.cluster.change(BACKUPS, name, SERVER, metadata={**waiting["metadata"], "finalizers": []})
+    service.cluster.remove(BACKUPS, name, SERVER)
     await service.settle()
     assert service.cluster.of(NON_ADMIN_BACKUPS) == []
     assert ("create", "deletebackuprequests") not in {call[:2] for call in service.cluster.calls}
@@ -297,8 +298,8 @@ async def test_plain_deletion_keeps_the_data(service: Service) -> None:
 @pytest.mark.spec("NAC-027")
 async def test_plain_deletion_without_a_backup_ends_at_once(service: Service) -> None:
     backup = await made(service)
-    service.cluster.remove(BACKUPS, SERVER, backup["metadata"]["name"])
-    service.cluster.remove(NON_ADMIN_BACKUPS, "shop", "nightly")
+    service.cluster.remove(BACKUPS, backup["metadata"]["name"], SERVER)
+    service.cluster.remove(NON_ADMIN_BACKUPS, "nightly", "shop")
 
     assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
     assert service.cluster.of(NON_ADMIN_BACKUPS) == []
@@ -307,15 +308,15 @@ async def test_plain_deletion_without_a_backup_ends_at_once(service: Service) ->
 @pytest.mark.spec("NAC-028", "NAC-031")
 async def test_an_invalid_request_can_be_deleted_for_good(service: Service) -> None:
     spec = {"backupSpec": {"includedNamespaces": ["other"]}}
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec=spec)
+    service.cluster.add(NON_ADMIN_BACKUPS, "nightly", "shop", spec=spec)
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
-    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={**spec, "deleteBackup": True})
+    service.cluster.change(NON_ADMIN_BACKUPS, "nightly", "shop", spec={**spec, "deleteBackup": True})
 
     result = await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
 
     assert result is not None
     assert result.requeue_after_seconds is not None
-    assert service.cluster.objects == {}
+    assert list(service.cluster.objects) == [("namespaces", "", SERVER)]
 
 
 @pytest.mark.spec("NAC-029", "NAC-056")
@@ -326,10 +327,10 @@ async def test_permanent_deletion_removes_restores_the_backup_and_its_data(servi
     end(service, backup)
     for non_admin_restore, of in (("mine", "nightly"), ("kept", "other")):
         service.cluster.add(
-            NON_ADMIN_RESTORES, "shop", non_admin_restore, spec={"restoreSpec": {"backupName": of}}
+            NON_ADMIN_RESTORES, non_admin_restore, "shop", spec={"restoreSpec": {"backupName": of}}
         )
     service.cluster.change(
-        NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}, "deleteBackup": True}
+        NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {}, "deleteBackup": True}
     )
 
     first = await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
@@ -343,11 +344,11 @@ async def test_permanent_deletion_removes_restores_the_backup_and_its_data(servi
     assert service.cluster.of(DELETE_REQUESTS) == []
 
     # The restore is deleted in the meantime.
-    service.cluster.before_write = lambda verb, plural, _: (
-        service.cluster.remove(NON_ADMIN_RESTORES, "shop", "mine")
-        if (verb, plural) == ("delete", "nonadminrestores")
-        else None
-    )
+    def gone(verb: str, plural: str, _name: str) -> None:
+        if (verb, plural) == ("delete", "nonadminrestores"):
+            service.cluster.remove(NON_ADMIN_RESTORES, "mine", "shop")
+
+    service.cluster.before = gone
     service.views[DELETE_REQUESTS].freeze()
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
@@ -369,24 +370,24 @@ async def test_permanent_deletion_removes_restores_the_backup_and_its_data(servi
         "namespace": SERVER,
         "status": {},
     }
-    service.cluster.remove(BACKUPS, SERVER, name)
+    service.cluster.remove(BACKUPS, name, SERVER)
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
-    assert service.cluster.peek(NON_ADMIN_BACKUPS, "shop", "nightly") is None
-    assert service.cluster.peek(NON_ADMIN_BACKUPS, "shop", "other") is not None
+    assert service.cluster.peek(NON_ADMIN_BACKUPS, "nightly", "shop") is None
+    assert service.cluster.peek(NON_ADMIN_BACKUPS, "other", "shop") is not None
 
 
 @pytest.mark.spec("NAC-030")
 async def test_a_deletion_that_failed_is_shown_and_requested_again(service: Service) -> None:
     backup = await made(service)
-    service.cluster.remove(NON_ADMIN_BACKUPS, "shop", "nightly")
+    service.cluster.remove(NON_ADMIN_BACKUPS, "nightly", "shop")
     spec = {"backupSpec": {}, "deleteBackup": True}
-    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec=spec)
+    service.cluster.change(NON_ADMIN_BACKUPS, "nightly", "shop", spec=spec)
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     assert message(non_admin_backup(service), "Deleting") == PERMANENT_DELETE
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     (request,) = service.cluster.of(DELETE_REQUESTS)
     failed = {"phase": "Processed", "errors": ["backup is still in progress"]}
-    service.cluster.change(DELETE_REQUESTS, SERVER, request["metadata"]["name"], status=failed)
+    service.cluster.change(DELETE_REQUESTS, request["metadata"]["name"], SERVER, status=failed)
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     assert non_admin_backup(service)["status"]["veleroDeleteBackupRequest"]["status"] == failed
     assert service.cluster.of(DELETE_REQUESTS)[0]["metadata"]["uid"] == request["metadata"]["uid"]
@@ -397,7 +398,7 @@ async def test_a_deletion_that_failed_is_shown_and_requested_again(service: Serv
 
     (again,) = service.cluster.of(DELETE_REQUESTS)
     assert again["metadata"]["uid"] != request["metadata"]["uid"]
-    assert service.cluster.peek(BACKUPS, SERVER, backup["metadata"]["name"]) is not None
+    assert service.cluster.peek(BACKUPS, backup["metadata"]["name"], SERVER) is not None
 
 
 @pytest.mark.spec("NAC-032")
@@ -405,10 +406,10 @@ async def test_a_backup_from_storage_is_taken_over_without_validation(service: S
     backup = await made(service)
     end(service, backup)
     unique_id = non_admin_backup(service)["status"]["veleroBackup"]["nacuuid"]
-    del service.cluster.objects["nonadminbackups", ("shop", "nightly")]  # type: ignore[arg-type]
+    service.cluster.vanish(NON_ADMIN_BACKUPS, "nightly", "shop")
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": unique_id}
     spec = {"backupSpec": {"includedNamespaces": ["anything"]}}
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", metadata={"labels": label}, spec=spec)
+    service.cluster.add(NON_ADMIN_BACKUPS, "nightly", "shop", metadata={"labels": label}, spec=spec)
 
     await service.settle()
 
@@ -422,7 +423,7 @@ async def test_a_backup_from_storage_is_taken_over_without_validation(service: S
 async def test_a_label_without_a_backup_leads_to_no_backup(service: Service) -> None:
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": "nothing"}
     spec = {"backupSpec": {"includedNamespaces": ["*"]}}
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", metadata={"labels": label}, spec=spec)
+    service.cluster.add(NON_ADMIN_BACKUPS, "nightly", "shop", metadata={"labels": label}, spec=spec)
 
     await service.settle()
 
@@ -436,7 +437,7 @@ async def test_a_label_without_a_backup_leads_to_no_backup(service: Service) -> 
 async def test_an_empty_label_counts_as_none(service: Service) -> None:
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": ""}
     service.cluster.add(
-        NON_ADMIN_BACKUPS, "shop", "nightly", metadata={"labels": label}, spec={"backupSpec": {}}
+        NON_ADMIN_BACKUPS, "nightly", "shop", metadata={"labels": label}, spec={"backupSpec": {}}
     )
 
     await service.settle()
@@ -451,11 +452,11 @@ async def test_a_taken_over_backup_that_is_gone_is_not_made_again(service: Servi
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": backup["metadata"]["name"]}
     service.cluster.change(
         NON_ADMIN_BACKUPS,
-        "shop",
         "nightly",
+        "shop",
         metadata={**non_admin_backup(service)["metadata"], "labels": label},
     )
-    service.cluster.remove(BACKUPS, SERVER, backup["metadata"]["name"])
+    service.cluster.remove(BACKUPS, backup["metadata"]["name"], SERVER)
 
     await service.settle()
 
@@ -470,13 +471,13 @@ async def test_an_accepted_request_stays_accepted_until_its_spec_changes(service
     await service.settle()
     assert non_admin_backup(service)["status"]["phase"] == "Created"
 
-    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"ttl": "2h"}})
+    service.cluster.change(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {"ttl": "2h"}})
     await service.settle()
 
     assert non_admin_backup(service)["status"]["phase"] == "BackingOff"
     assert message(non_admin_backup(service), "Accepted").endswith(
         "spec.backupSpec.ttl field value to 1h0m0s"
     )
-    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    service.cluster.change(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {}})
     await service.settle()
     assert non_admin_backup(service)["status"]["phase"] == "Created"

@@ -16,7 +16,7 @@ from pinnace.nonadmin.collector import KEY, OrphanSweeper
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.queue_position import is_served
 from pinnace.nonadmin.settings.admin import AdminSettings
-from pinnace.runtime.keys import Key
+from tests.support.cluster.scripted_cluster import ignore
 from tests.unit.nonadmin.memory import (
     BACKUPS,
     DELETE_REQUESTS,
@@ -26,6 +26,7 @@ from tests.unit.nonadmin.memory import (
     Service,
     conditions,
     finished,
+    on_writes,
 )
 
 TENANTS = ("shop", "bank")
@@ -70,61 +71,61 @@ class Lives(RuleBasedStateMachine):
 
     @rule(tenant=tenants, name=names, spec=specs)
     def create(self, tenant: str, name: str, spec: JSONObject) -> None:
-        if self.cluster.peek(NON_ADMIN_BACKUPS, tenant, name) is None:
-            self.cluster.add(NON_ADMIN_BACKUPS, tenant, name, spec={"backupSpec": spec})
+        if self.cluster.peek(NON_ADMIN_BACKUPS, name, tenant) is None:
+            self.cluster.add(NON_ADMIN_BACKUPS, name, tenant, spec={"backupSpec": spec})
 
     @rule(name=names, victim=names, deletes=st.booleans())
     def steal(self, name: str, victim: str, deletes: bool) -> None:
         """The bank claims a backup of the shop as its own, found in storage."""
-        non_admin_backup = self.cluster.peek(NON_ADMIN_BACKUPS, "shop", victim) or {}
+        non_admin_backup = self.cluster.peek(NON_ADMIN_BACKUPS, victim, "shop") or {}
         stolen = non_admin_backup.get("status", {}).get("veleroBackup", {}).get("nacuuid")
-        if stolen and self.cluster.peek(NON_ADMIN_BACKUPS, "bank", name) is None:
+        if stolen and self.cluster.peek(NON_ADMIN_BACKUPS, name, "bank") is None:
             spec = {"backupSpec": {}, "deleteBackup": deletes}
             self.cluster.add(
-                NON_ADMIN_BACKUPS, "bank", name, metadata={"labels": {SYNCED: stolen}}, spec=spec
+                NON_ADMIN_BACKUPS, name, "bank", metadata={"labels": {SYNCED: stolen}}, spec=spec
             )
             self.look("bank", name, NON_ADMIN_BACKUPS)
 
     @rule(tenant=tenants, name=names, spec=specs)
     def edit(self, tenant: str, name: str, spec: JSONObject) -> None:
-        non_admin_backup = self.cluster.peek(NON_ADMIN_BACKUPS, tenant, name)
+        non_admin_backup = self.cluster.peek(NON_ADMIN_BACKUPS, name, tenant)
         if non_admin_backup is not None:
             self.cluster.change(
-                NON_ADMIN_BACKUPS, tenant, name, spec={**non_admin_backup["spec"], "backupSpec": spec}
+                NON_ADMIN_BACKUPS, name, tenant, spec={**non_admin_backup["spec"], "backupSpec": spec}
             )
 
     @rule(tenant=tenants, name=names)
     def delete(self, tenant: str, name: str) -> None:
-        self.cluster.remove(NON_ADMIN_BACKUPS, tenant, name)
+        self.cluster.remove(NON_ADMIN_BACKUPS, name, tenant)
 
     @rule(tenant=tenants, name=names)
     def delete_for_good(self, tenant: str, name: str) -> None:
-        non_admin_backup = self.cluster.peek(NON_ADMIN_BACKUPS, tenant, name)
+        non_admin_backup = self.cluster.peek(NON_ADMIN_BACKUPS, name, tenant)
         if non_admin_backup is not None:
             self.cluster.change(
-                NON_ADMIN_BACKUPS, tenant, name, spec={**non_admin_backup["spec"], "deleteBackup": True}
+                NON_ADMIN_BACKUPS, name, tenant, spec={**non_admin_backup["spec"], "deleteBackup": True}
             )
 
     @rule(tenant=tenants, name=names)
     def restore(self, tenant: str, name: str) -> None:
-        if self.cluster.peek(NON_ADMIN_RESTORES, tenant, name) is None:
-            self.cluster.add(NON_ADMIN_RESTORES, tenant, name, spec={"restoreSpec": {"backupName": name}})
+        if self.cluster.peek(NON_ADMIN_RESTORES, name, tenant) is None:
+            self.cluster.add(NON_ADMIN_RESTORES, name, tenant, spec={"restoreSpec": {"backupName": name}})
 
     @rule(tenant=tenants, name=names)
     def delete_restore(self, tenant: str, name: str) -> None:
-        self.cluster.remove(NON_ADMIN_RESTORES, tenant, name)
+        self.cluster.remove(NON_ADMIN_RESTORES, name, tenant)
 
     @rule(tenant=tenants, name=names, resource=st.sampled_from((NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES)))
     def strip(self, tenant: str, name: str, resource: Any) -> None:
         """Remove our finalizer, and then the request."""
-        obj = self.cluster.peek(resource, tenant, name)
+        obj = self.cluster.peek(resource, name, tenant)
         if obj is not None:
             metadata = {**obj["metadata"], "finalizers": []}
-            self.cluster.change(resource, tenant, name, metadata=metadata)
+            self.cluster.change(resource, name, tenant, metadata=metadata)
             if metadata.get("deletionTimestamp"):
-                del self.cluster.objects[resource.name, Key(tenant, name)]
+                self.cluster.vanish(resource, name, tenant)
             else:
-                self.cluster.remove(resource, tenant, name)
+                self.cluster.remove(resource, name, tenant)
             self.look(tenant, name, resource)
 
     # --- The server and its administrator ---------------------------------------------------------------
@@ -143,24 +144,24 @@ class Lives(RuleBasedStateMachine):
             status: JSONObject = {"phase": phase}
             if phase != "FailedValidation":
                 status = finished(phase, self.cluster.clock())
-            self.cluster.change(resource, SERVER, obj["metadata"]["name"], status=status)
+            self.cluster.change(resource, obj["metadata"]["name"], SERVER, status=status)
 
     @rule(data=st.data(), resource=st.sampled_from((BACKUPS, RESTORES)))
     def vanish(self, data: st.DataObject, resource: Any) -> None:
         there = self.cluster.of(resource)
         if there:
-            self.cluster.remove(resource, SERVER, data.draw(st.sampled_from(there))["metadata"]["name"])
+            self.cluster.remove(resource, data.draw(st.sampled_from(there))["metadata"]["name"], SERVER)
 
     @rule(works=st.booleans())
     def serve_deletions(self, works: bool) -> None:
         for request in list(self.cluster.of(DELETE_REQUESTS)):
             name = request["metadata"]["name"]
             if works:
-                self.cluster.remove(BACKUPS, SERVER, request["spec"]["backupName"])
-                self.cluster.remove(DELETE_REQUESTS, SERVER, name)
+                self.cluster.remove(BACKUPS, request["spec"]["backupName"], SERVER)
+                self.cluster.remove(DELETE_REQUESTS, name, SERVER)
             else:
                 failed = {"phase": "Processed", "errors": ["backup is still in progress"]}
-                self.cluster.change(DELETE_REQUESTS, SERVER, name, status=failed)
+                self.cluster.change(DELETE_REQUESTS, name, SERVER, status=failed)
 
     # --- Controllers ------------------------------------------------------------------------------------
 
@@ -181,10 +182,10 @@ class Lives(RuleBasedStateMachine):
         if lags:
             self.service.views[BACKUPS].freeze()
             self.service.views[DELETE_REQUESTS].freeze()
-        self.cluster.before_write = die
+        self.cluster.before = on_writes(die)
         with contextlib.suppress(Crash):
             asyncio.run(self.service.look(NON_ADMIN_BACKUPS, tenant, name))
-        self.cluster.before_write = lambda *_: None
+        self.cluster.before = ignore
         self.service = Service(self.cluster, self.service.settings)
 
     @rule(minutes=st.integers(1, 90))
@@ -220,7 +221,7 @@ class Lives(RuleBasedStateMachine):
             assert backup["spec"]["includedNamespaces"] == [namespace]
         for non_admin_backup in self.cluster.of(NON_ADMIN_BACKUPS):
             name = non_admin_backup.get("status", {}).get("veleroBackup", {}).get("name")
-            shown = self.cluster.peek(BACKUPS, SERVER, name or "")
+            shown = self.cluster.peek(BACKUPS, name or "", SERVER)
             if shown is not None:
                 assert shown["metadata"]["annotations"] == {
                     "openshift.io/oadp-nab-origin-name": non_admin_backup["metadata"]["name"],
@@ -250,7 +251,7 @@ class Lives(RuleBasedStateMachine):
         ]
         assert len(ids) == len(set(ids))
         calls = self.cluster.calls[self.checked :]
-        created = [name for verb, plural, _, name in calls if (verb, plural) == ("create", "backups")]
+        created = [name for verb, plural, name in calls if (verb, plural) == ("create", "backups")]
         assert not self.queued.intersection(created)
         assert len(created) == len(set(created))
         self.checked = len(self.cluster.calls)
@@ -267,7 +268,7 @@ class Lives(RuleBasedStateMachine):
                 assert non_admin_backup["status"]["phase"] == ("BackingOff" if refused else "Created")
         for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES):
             for obj in self.cluster.of(resource):
-                self.cluster.remove(resource, obj["metadata"]["namespace"], obj["metadata"]["name"])
+                self.cluster.remove(resource, obj["metadata"]["name"], obj["metadata"]["namespace"])
         for _ in range(3):
             asyncio.run(self.service.settle())
             self.serve_deletions_now()
@@ -282,8 +283,8 @@ class Lives(RuleBasedStateMachine):
 
     def serve_deletions_now(self) -> None:
         for request in list(self.cluster.of(DELETE_REQUESTS)):
-            self.cluster.remove(BACKUPS, SERVER, request["spec"]["backupName"])
-            self.cluster.remove(DELETE_REQUESTS, SERVER, request["metadata"]["name"])
+            self.cluster.remove(BACKUPS, request["spec"]["backupName"], SERVER)
+            self.cluster.remove(DELETE_REQUESTS, request["metadata"]["name"], SERVER)
 
 
 TestLives = Lives.TestCase
@@ -354,7 +355,7 @@ def test_any_request_ends_in_a_condition_or_a_retry(
     }
     for resource, member in members.items():
         body = {} if missing else {"spec": {**spec, member: inner}}
-        service.cluster.add(resource, "shop", "attack", metadata={"labels": labels}, **body)
+        service.cluster.add(resource, "attack", "shop", metadata={"labels": labels}, **body)
         asyncio.run(service.look(resource, "shop", "attack"))
         asyncio.run(service.look(resource, "shop", "attack"))
 

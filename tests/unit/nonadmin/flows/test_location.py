@@ -11,7 +11,8 @@ from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import SECRETS
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATION_REQUESTS, NON_ADMIN_LOCATIONS
 from pinnace.nonadmin.settings.admin import AdminSettings
-from tests.unit.nonadmin.memory import LOCATIONS, SERVER, MemoryCluster, Service, conditions, message
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.nonadmin.memory import LOCATIONS, SERVER, Service, conditions, message, on_writes
 
 KEYS = "W2RlZmF1bHRdCmF3c19hY2Nlc3Nfa2V5X2lkPWEKYXdzX3NlY3JldF9hY2Nlc3Nfa2V5PWIK"
 SPEC = {
@@ -22,11 +23,11 @@ SPEC = {
 
 
 def service(*, approval: bool = False) -> Service:
-    return Service(MemoryCluster(), AdminSettings(require_approval=approval))
+    return Service(ScriptedCluster(), AdminSettings(require_approval=approval))
 
 
 def non_admin_location(service: Service) -> JSONObject:
-    found = service.cluster.peek(NON_ADMIN_LOCATIONS, "shop", "mine")
+    found = service.cluster.peek(NON_ADMIN_LOCATIONS, "mine", "shop")
     assert found is not None
     return found
 
@@ -37,14 +38,14 @@ def request(service: Service) -> JSONObject:
 
 
 async def asked(service: Service) -> None:
-    service.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
-    service.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    service.cluster.add(SECRETS, "keys", "shop", type="Opaque", data={"cloud": KEYS})
+    service.cluster.add(NON_ADMIN_LOCATIONS, "mine", "shop", spec={"backupStorageLocationSpec": SPEC})
     await service.settle()
 
 
 async def decide(service: Service, decision: str) -> None:
     name = request(service)["metadata"]["name"]
-    service.cluster.change(NON_ADMIN_LOCATION_REQUESTS, SERVER, name, spec={"approvalDecision": decision})
+    service.cluster.change(NON_ADMIN_LOCATION_REQUESTS, name, SERVER, spec={"approvalDecision": decision})
     await service.settle()
 
 
@@ -84,14 +85,14 @@ async def test_without_required_approval_a_location_is_created_at_once() -> None
         "objectStorage": {"bucket": "mine", "prefix": "shop"},
         "credential": {"name": unique_id, "key": "cloud"},
     }
-    copy = one.cluster.peek(SECRETS, SERVER, unique_id)
+    copy = one.cluster.peek(SECRETS, unique_id, SERVER)
     assert copy is not None
     assert (copy["type"], copy["data"]) == ("Opaque", {"cloud": KEYS})
-    before = one.cluster.writes()
+    before = one.cluster.effects()
     for _ in range(10):
         await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
         assert non_admin_location(one)["status"]["phase"] == "Created"
-    assert one.cluster.writes() == before
+    assert one.cluster.effects() == before
 
 
 @pytest.mark.spec("NAC-039")
@@ -122,25 +123,25 @@ async def test_with_required_approval_a_location_waits_for_the_decision() -> Non
 
 def edit(service: Service) -> None:
     edited = {**SPEC, "objectStorage": {"bucket": "other"}}
-    service.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": edited})
+    service.cluster.change(NON_ADMIN_LOCATIONS, "mine", "shop", spec={"backupStorageLocationSpec": edited})
 
 
 def remove_keys(service: Service) -> None:
-    service.cluster.remove(SECRETS, "shop", "keys")
+    service.cluster.remove(SECRETS, "keys", "shop")
 
 
 def spoil_keys(service: Service) -> None:
-    service.cluster.change(SECRETS, "shop", "keys", data={"cloud": "bm8ga2V5cw=="})
+    service.cluster.change(SECRETS, "keys", "shop", data={"cloud": "bm8ga2V5cw=="})
 
 
 def spoil_spec(service: Service) -> None:
     spec = {"backupStorageLocationSpec": {**SPEC, "provider": "nobody's"}}
-    service.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec=spec)
+    service.cluster.change(NON_ADMIN_LOCATIONS, "mine", "shop", spec=spec)
 
 
 def enlarge_spec(service: Service) -> None:
     spec = {"backupStorageLocationSpec": {**SPEC, "config": {"region": "r" * 500_000}}}
-    service.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec=spec)
+    service.cluster.change(NON_ADMIN_LOCATIONS, "mine", "shop", spec=spec)
 
 
 @pytest.mark.found("K-F2")
@@ -159,7 +160,7 @@ async def test_an_approval_is_withdrawn_in_every_state_of_the_location(
     await one.settle()
     assert copies(one) == (1, 1), "what a tenant does to its request takes nothing away"
     if decision is None:
-        one.cluster.remove(NON_ADMIN_LOCATION_REQUESTS, SERVER, request(one)["metadata"]["name"])
+        one.cluster.remove(NON_ADMIN_LOCATION_REQUESTS, request(one)["metadata"]["name"], SERVER)
         await one.settle()
     else:
         await decide(one, decision)
@@ -169,9 +170,9 @@ async def test_an_approval_is_withdrawn_in_every_state_of_the_location(
     assert stated["ClusterAdminApproved"] == "False"
     assert {"SecretSynced", "BackupStorageLocationSynced"}.isdisjoint(stated)
     assert non_admin_location(one)["status"]["phase"] in ("BackingOff", "New")
-    before = one.cluster.writes()
+    before = one.cluster.effects()
     await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
-    assert one.cluster.writes() == before
+    assert one.cluster.effects() == before
 
 
 @pytest.mark.found("K-F2")
@@ -186,9 +187,9 @@ async def test_an_approval_that_is_given_again_makes_the_location_again(
     await decide(one, "reject")
     await decide(one, "approve")
     assert copies(one) == (0, 0)
-    one.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
-    one.cluster.remove(SECRETS, "shop", "keys")
-    one.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
+    one.cluster.change(NON_ADMIN_LOCATIONS, "mine", "shop", spec={"backupStorageLocationSpec": SPEC})
+    one.cluster.remove(SECRETS, "keys", "shop")
+    one.cluster.add(SECRETS, "keys", "shop", type="Opaque", data={"cloud": KEYS})
     await one.settle()
     assert copies(one) == (1, 1)
     assert non_admin_location(one)["status"]["phase"] == "Created"
@@ -200,7 +201,7 @@ async def test_endpoints_are_withdrawn_in_every_state_of_the_location(
     change: Callable[[Service], None],
 ) -> None:
     """The server connects by the annotation, so that it must not outlive the administrator's setting."""
-    one = Service(MemoryCluster(), AdminSettings(allowed_endpoints=("10.0.0.0/8",)))
+    one = Service(ScriptedCluster(), AdminSettings(allowed_endpoints=("10.0.0.0/8",)))
     await asked(one)
     change(one)
     await one.settle()
@@ -226,16 +227,16 @@ async def test_a_location_in_the_folder_of_another_is_refused(
     first: str, second: str, is_refused: bool
 ) -> None:
     one = service()
-    one.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
+    one.cluster.add(SECRETS, "keys", "shop", type="Opaque", data={"cloud": KEYS})
     for name, prefix in (("mine", first), ("late", second)):
         spec = {**SPEC, "objectStorage": {"bucket": "mine", **({"prefix": prefix} if prefix else {})}}
-        one.cluster.add(NON_ADMIN_LOCATIONS, "shop", name, spec={"backupStorageLocationSpec": spec})
+        one.cluster.add(NON_ADMIN_LOCATIONS, name, "shop", spec={"backupStorageLocationSpec": spec})
         await one.settle()
         one.cluster.clock.advance(60)
     one.cluster.add(
         NON_ADMIN_LOCATIONS,
-        "shop",
         "elsewhere",
+        "shop",
         spec={"backupStorageLocationSpec": {**SPEC, "objectStorage": {"bucket": "other", "prefix": "x"}}},
     )
     await one.settle()
@@ -245,7 +246,7 @@ async def test_a_location_in_the_folder_of_another_is_refused(
     late = "BackingOff" if is_refused else "Created"
     assert phases == {"mine": "Created", "late": late, "elsewhere": "Created"}
     if is_refused:
-        found = one.cluster.peek(NON_ADMIN_LOCATIONS, "shop", "late")
+        found = one.cluster.peek(NON_ADMIN_LOCATIONS, "late", "shop")
         assert "of this location and mine, one would lie in the folder" in message(found or {}, "Accepted")
 
 
@@ -255,19 +256,19 @@ async def test_an_edit_after_approval_is_refused() -> None:
     await asked(one)
     before = one.cluster.of(LOCATIONS)
     edited = {**SPEC, "objectStorage": {"bucket": "other"}}
-    one.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": edited})
+    one.cluster.change(NON_ADMIN_LOCATIONS, "mine", "shop", spec={"backupStorageLocationSpec": edited})
     await one.settle()
     assert one.cluster.of(LOCATIONS) == before
     assert conditions(non_admin_location(one))[-1] == ("SpecUpdateApproved", "False", "BslSpecUpdateRejected")
     assert non_admin_location(one)["status"]["phase"] == "Created"
 
     # Not by way of the collector either. (A21)
-    one.cluster.remove(NON_ADMIN_LOCATION_REQUESTS, SERVER, request(one)["metadata"]["name"])
+    one.cluster.remove(NON_ADMIN_LOCATION_REQUESTS, request(one)["metadata"]["name"], SERVER)
     await one.settle()
     assert one.cluster.of(LOCATIONS) == before
     assert request(one)["status"]["nonAdminBackupStorageLocation"]["requestedSpec"] == SPEC
 
-    one.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    one.cluster.change(NON_ADMIN_LOCATIONS, "mine", "shop", spec={"backupStorageLocationSpec": SPEC})
     await one.settle()
     assert "SpecUpdateApproved" not in [kind for kind, _, _ in conditions(non_admin_location(one))]
 
@@ -277,8 +278,8 @@ async def test_deletion_removes_the_copies_and_the_requests_on_the_location() ->
     one = service()
     await asked(one)
     for name, storage in (("on-it", "mine"), ("elsewhere", "")):
-        one.cluster.add(NON_ADMIN_BACKUPS, "shop", name, spec={"backupSpec": {"storageLocation": storage}})
-    one.cluster.remove(NON_ADMIN_LOCATIONS, "shop", "mine")
+        one.cluster.add(NON_ADMIN_BACKUPS, name, "shop", spec={"backupSpec": {"storageLocation": storage}})
+    one.cluster.remove(NON_ADMIN_LOCATIONS, "mine", "shop")
     await one.settle()
     assert one.cluster.of(NON_ADMIN_LOCATIONS) == one.cluster.of(NON_ADMIN_LOCATION_REQUESTS) == []
     assert copies(one) == (0, 0)
@@ -289,8 +290,8 @@ async def test_deletion_removes_the_copies_and_the_requests_on_the_location() ->
 async def test_a_secret_of_another_namespace_is_not_used() -> None:
     one = service()
     for namespace in ("other", SERVER):
-        one.cluster.add(SECRETS, namespace, "keys", type="Opaque", data={"cloud": KEYS})
-    one.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+        one.cluster.add(SECRETS, "keys", namespace, type="Opaque", data={"cloud": KEYS})
+    one.cluster.add(NON_ADMIN_LOCATIONS, "mine", "shop", spec={"backupStorageLocationSpec": SPEC})
     await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
     assert non_admin_location(one)["status"]["phase"] == "BackingOff"
     assert (
@@ -303,7 +304,7 @@ async def test_a_secret_of_another_namespace_is_not_used() -> None:
 @pytest.mark.spec("NAC-042")
 async def test_a_location_waits_for_a_secret_that_comes_later() -> None:
     one = service()
-    one.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    one.cluster.add(NON_ADMIN_LOCATIONS, "mine", "shop", spec={"backupStorageLocationSpec": SPEC})
     result = await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
     assert non_admin_location(one)["status"]["phase"] == "BackingOff"
     assert (
@@ -312,7 +313,7 @@ async def test_a_location_waits_for_a_secret_that_comes_later() -> None:
     )
     assert result is not None
     assert result.requeue_after_seconds is not None
-    one.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
+    one.cluster.add(SECRETS, "keys", "shop", type="Opaque", data={"cloud": KEYS})
     await one.settle()
     assert non_admin_location(one)["status"]["phase"] == "Created"
 
@@ -321,13 +322,13 @@ async def test_rotated_keys_are_copied_and_edits_of_the_copies_reverted() -> Non
     one = service()
     await asked(one)
     rotated = KEYS.replace("PWEK", "PWMK")
-    one.cluster.change(SECRETS, "shop", "keys", data={"cloud": rotated})
+    one.cluster.change(SECRETS, "keys", "shop", data={"cloud": rotated})
     (location,) = one.cluster.of(LOCATIONS)
     one.cluster.change(
-        LOCATIONS, SERVER, location["metadata"]["name"], spec={**location["spec"], "config": {"a": "b"}}
+        LOCATIONS, location["metadata"]["name"], SERVER, spec={**location["spec"], "config": {"a": "b"}}
     )
     await one.settle()
-    copy = one.cluster.peek(SECRETS, SERVER, location["metadata"]["name"])
+    copy = one.cluster.peek(SECRETS, location["metadata"]["name"], SERVER)
     assert copy is not None
     assert copy["data"] == {"cloud": rotated}
     assert one.cluster.of(LOCATIONS)[0]["spec"] == location["spec"]
@@ -344,7 +345,7 @@ async def test_a_refused_copy_shows_in_the_conditions() -> None:
         if (verb, plural) == ("create", "secrets"):
             raise Invalid(422, reason="Invalid", message="no")
 
-    one.cluster.before_write = refuse
+    one.cluster.before = on_writes(refuse)
     await asked(one)
     assert conditions(non_admin_location(one))[-1] == ("SecretSynced", "False", "SecretSyncFailed")
     assert message(non_admin_location(one), "SecretSynced") == "Failed to sync secret to OADP namespace: no"
@@ -363,14 +364,14 @@ async def test_a_refused_copy_shows_in_the_conditions() -> None:
 async def test_the_status_of_an_approval_request_is_restored() -> None:
     one = service(approval=True)
     await asked(one)
-    one.cluster.change(NON_ADMIN_LOCATION_REQUESTS, SERVER, request(one)["metadata"]["name"], status={})
+    one.cluster.change(NON_ADMIN_LOCATION_REQUESTS, request(one)["metadata"]["name"], SERVER, status={})
     await one.settle()
     assert request(one)["status"]["nonAdminBackupStorageLocation"]["requestedSpec"] == SPEC
 
 
 async def test_the_location_says_which_endpoints_are_allowed() -> None:
     """The server and its node agents, which connect to it, do not know the settings."""
-    one = Service(MemoryCluster(), AdminSettings(allowed_endpoints=("10.0.0.0/8", "store.svc")))
+    one = Service(ScriptedCluster(), AdminSettings(allowed_endpoints=("10.0.0.0/8", "store.svc")))
     await asked(one)
     (location,) = one.cluster.of(LOCATIONS)
     assert location["metadata"]["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] == "10.0.0.0/8,store.svc"
@@ -379,9 +380,9 @@ async def test_the_location_says_which_endpoints_are_allowed() -> None:
     await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
     (location,) = one.cluster.of(LOCATIONS)
     assert location["metadata"]["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] == ""
-    before = one.cluster.writes()
+    before = one.cluster.effects()
     await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
-    assert one.cluster.writes() == before
+    assert one.cluster.effects() == before
 
 
 @pytest.mark.parametrize(
@@ -392,8 +393,8 @@ async def test_a_secret_of_any_type_is_copied_as_nothing_but_a_key(kind: str) ->
     """The API server refuses copies of some types, again with every try, and acts on those of others."""
     one = service()
     data = {"cloud": KEYS, "tls.key": "bW9yZQ==", "token": "bW9yZQ=="}
-    one.cluster.add(SECRETS, "shop", "keys", type=kind, data=data)
-    one.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    one.cluster.add(SECRETS, "keys", "shop", type=kind, data=data)
+    one.cluster.add(NON_ADMIN_LOCATIONS, "mine", "shop", spec={"backupStorageLocationSpec": SPEC})
     await one.settle()
     (copy,) = [each for each in one.cluster.of(SECRETS) if each["metadata"]["namespace"] == SERVER]
     assert (copy["type"], copy["data"]) == ("Opaque", {"cloud": KEYS})
@@ -407,13 +408,13 @@ async def test_the_reason_of_a_refused_copy_is_written_once() -> None:
         if (verb, plural) == ("create", "secrets"):
             raise Invalid(422, reason="Invalid", message='data: too large in namespace "canary"')
 
-    one.cluster.before_write = refuse
-    one.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
-    one.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    one.cluster.before = on_writes(refuse)
+    one.cluster.add(SECRETS, "keys", "shop", type="Opaque", data={"cloud": KEYS})
+    one.cluster.add(NON_ADMIN_LOCATIONS, "mine", "shop", spec={"backupStorageLocationSpec": SPEC})
     for _ in range(3):
         with contextlib.suppress(Invalid):
             await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
-    written = one.cluster.writes()
+    written = one.cluster.effects()
     with contextlib.suppress(Invalid):
         await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
     seen = next(
@@ -422,4 +423,4 @@ async def test_the_reason_of_a_refused_copy_is_written_once() -> None:
     assert (seen["status"], seen["reason"]) == ("False", "SecretSyncFailed")
     assert seen["message"].startswith("Failed to sync secret to OADP namespace: data: too large")
     assert "canary" not in seen["message"]
-    assert one.cluster.writes() == written  # the next try says nothing again
+    assert one.cluster.effects() == written  # the next try says nothing again

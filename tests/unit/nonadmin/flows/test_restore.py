@@ -13,20 +13,20 @@ from tests.unit.nonadmin.memory import BACKUPS, RESTORES, SERVER, Service, condi
 @pytest.fixture
 async def service() -> Service:
     made = Service()
-    made.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    made.cluster.add(NON_ADMIN_BACKUPS, "nightly", "shop", spec={"backupSpec": {}})
     await made.settle()
     return made
 
 
 def non_admin_restore(service: Service) -> JSONObject:
-    found = service.cluster.peek(NON_ADMIN_RESTORES, "shop", "back")
+    found = service.cluster.peek(NON_ADMIN_RESTORES, "back", "shop")
     assert found is not None
     return found
 
 
 async def asked(service: Service, **spec: object) -> None:
     service.cluster.add(
-        NON_ADMIN_RESTORES, "shop", "back", spec={"restoreSpec": {"backupName": "nightly", **spec}}
+        NON_ADMIN_RESTORES, "back", "shop", spec={"restoreSpec": {"backupName": "nightly", **spec}}
     )
     await service.look(NON_ADMIN_RESTORES, "shop", "back")
 
@@ -45,27 +45,27 @@ async def test_a_restore_is_created_mirrored_and_completed(service: Service) -> 
     name = restore["metadata"]["name"]
     service.cluster.add(
         POD_VOLUME_RESTORES,
-        SERVER,
         "pvr",
+        SERVER,
         metadata={"labels": {"velero.io/restore-name": name}},
         status={"phase": "Completed"},
     )
     service.cluster.add(
         DATA_DOWNLOADS,
-        SERVER,
         "down",
+        SERVER,
         metadata={"labels": {"velero.io/restore-name": name}},
         status={"phase": "Prepared"},
     )
     status = finished("Completed", service.cluster.clock())
-    service.cluster.change(RESTORES, SERVER, name, status=status)
+    service.cluster.change(RESTORES, name, SERVER, status=status)
     await service.look(NON_ADMIN_RESTORES, "shop", "back")
     assert non_admin_restore(service)["status"]["dataMoverDataDownloads"] == {"total": 1, "prepared": 1}
     assert non_admin_restore(service)["status"]["veleroRestore"]["status"] == status
     assert non_admin_restore(service)["status"]["fileSystemPodVolumeRestores"] == {"total": 1, "completed": 1}
     assert non_admin_restore(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 0}
 
-    service.cluster.remove(NON_ADMIN_RESTORES, "shop", "back")
+    service.cluster.remove(NON_ADMIN_RESTORES, "back", "shop")
     assert non_admin_restore(service)["metadata"]["deletionTimestamp"]
     await service.settle()
     assert service.cluster.of(RESTORES) == []
@@ -76,7 +76,7 @@ async def test_a_restore_is_created_mirrored_and_completed(service: Service) -> 
 async def test_a_restore_that_is_gone_is_not_made_again(service: Service) -> None:
     await asked(service)
     (restore,) = service.cluster.of(RESTORES)
-    service.cluster.remove(RESTORES, SERVER, restore["metadata"]["name"])
+    service.cluster.remove(RESTORES, restore["metadata"]["name"], SERVER)
     await service.settle()
     assert non_admin_restore(service)["status"]["phase"] == "BackingOff"
     assert conditions(non_admin_restore(service))[0] == ("Accepted", "False", "VeleroRestoreNotFound")
@@ -84,8 +84,8 @@ async def test_a_restore_that_is_gone_is_not_made_again(service: Service) -> Non
     assert non_admin_restore(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
     service.cluster.change(
         NON_ADMIN_RESTORES,
-        "shop",
         "back",
+        "shop",
         spec={"restoreSpec": {"backupName": "nightly", "restorePVs": True}},
     )
     await service.settle()
@@ -95,7 +95,7 @@ async def test_a_restore_that_is_gone_is_not_made_again(service: Service) -> Non
 @pytest.mark.spec("NAC-034")
 async def test_a_backup_that_backs_off_cannot_be_restored(service: Service) -> None:
     (backup,) = service.cluster.of(BACKUPS)
-    service.cluster.remove(BACKUPS, SERVER, backup["metadata"]["name"])
+    service.cluster.remove(BACKUPS, backup["metadata"]["name"], SERVER)
     await service.settle()
     await asked(service)
     assert non_admin_restore(service)["status"]["phase"] == "BackingOff"
@@ -107,9 +107,9 @@ async def test_a_finished_restore_outlives_its_backup(service: Service) -> None:
     await asked(service)
     (restore,) = service.cluster.of(RESTORES)
     status = finished("Completed", service.cluster.clock())
-    service.cluster.change(RESTORES, SERVER, restore["metadata"]["name"], status=status)
+    service.cluster.change(RESTORES, restore["metadata"]["name"], SERVER, status=status)
     await service.settle()
-    service.cluster.remove(NON_ADMIN_BACKUPS, "shop", "nightly")
+    service.cluster.remove(NON_ADMIN_BACKUPS, "nightly", "shop")
     await service.settle()
     assert service.cluster.of(NON_ADMIN_BACKUPS) == []
     assert non_admin_restore(service)["status"]["phase"] == "Created"
@@ -119,8 +119,8 @@ async def test_a_finished_restore_outlives_its_backup(service: Service) -> None:
 async def test_a_request_without_an_id_can_be_deleted(service: Service) -> None:
     finalizer = "nonadminrestore.oadp.openshift.io/finalizer"
     spec = {"restoreSpec": {"backupName": "nightly"}}
-    service.cluster.add(NON_ADMIN_RESTORES, "shop", "back", metadata={"finalizers": [finalizer]}, spec=spec)
-    service.cluster.remove(NON_ADMIN_RESTORES, "shop", "back")
+    service.cluster.add(NON_ADMIN_RESTORES, "back", "shop", metadata={"finalizers": [finalizer]}, spec=spec)
+    service.cluster.remove(NON_ADMIN_RESTORES, "back", "shop")
     assert await service.look(NON_ADMIN_RESTORES, "shop", "back") == DONE
     assert service.cluster.of(NON_ADMIN_RESTORES) == []
 
@@ -133,11 +133,11 @@ async def test_a_foreign_restore_is_left_alone(service: Service) -> None:
         "openshift.io/oadp-nar-origin-namespace": "bank",
     }
     metadata = {**restore["metadata"], "annotations": annotations}
-    service.cluster.change(RESTORES, SERVER, restore["metadata"]["name"], metadata=metadata)
+    service.cluster.change(RESTORES, restore["metadata"]["name"], SERVER, metadata=metadata)
     before = non_admin_restore(service)
     await service.settle()
     assert non_admin_restore(service) == before
-    service.cluster.remove(NON_ADMIN_RESTORES, "shop", "back")
+    service.cluster.remove(NON_ADMIN_RESTORES, "back", "shop")
     await service.settle()
     assert service.cluster.of(NON_ADMIN_RESTORES) == []
     assert len(service.cluster.of(RESTORES)) == 1

@@ -12,7 +12,17 @@ from pinnace.nonadmin.identity import owner_metadata
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.keys import Key
-from tests.unit.nonadmin.memory import BACKUPS, RESTORES, SERVER, Service, conditions, finished, message
+from tests.support.cluster.scripted_cluster import ignore
+from tests.unit.nonadmin.memory import (
+    BACKUPS,
+    RESTORES,
+    SERVER,
+    Service,
+    conditions,
+    finished,
+    message,
+    on_writes,
+)
 
 LIMITED = AdminSettings(max_unfinished_backups=2, max_unfinished_restores=1)
 HAS_TO_WAIT = [("Accepted", "False", "TooManyUnfinishedBackups")]
@@ -50,7 +60,7 @@ def test_the_oldest_waiting_requests_come_first() -> None:
 
 async def back_up(service: Service, *names: str, namespace: str = "shop") -> None:
     for name in names:
-        service.cluster.add(NON_ADMIN_BACKUPS, namespace, name, spec={"backupSpec": {}})
+        service.cluster.add(NON_ADMIN_BACKUPS, name, namespace, spec={"backupSpec": {}})
     await asyncio.gather(*(service.look(NON_ADMIN_BACKUPS, namespace, name) for name in names))
 
 
@@ -73,7 +83,7 @@ async def test_a_request_over_the_limit_waits_and_then_continues() -> None:
 
     served = next(each for each in service.cluster.of(BACKUPS) if "shop" in each["metadata"]["name"])
     done = finished("Completed", service.cluster.clock())
-    service.cluster.change(BACKUPS, SERVER, served["metadata"]["name"], status=done)
+    service.cluster.change(BACKUPS, served["metadata"]["name"], SERVER, status=done)
     await service.settle()
     waiting = [each for each in service.cluster.of(NON_ADMIN_BACKUPS) if is_waiting(each)]
     assert (len(service.cluster.of(BACKUPS)), len(waiting)) == (4, 3)
@@ -86,17 +96,17 @@ async def test_a_slot_is_kept_while_the_api_server_refuses_and_freed_with_the_re
         if (verb, plural) == ("create", "backups"):
             raise ServerFault(500, reason="InternalError", message="no")
 
-    service.cluster.before_write = refuse
+    service.cluster.before = on_writes(refuse)
     await back_up(service, "first")
-    service.cluster.before_write = lambda *_: None
+    service.cluster.before = ignore
     await back_up(service, "second")
-    second = service.cluster.peek(NON_ADMIN_BACKUPS, "shop", "second")
+    second = service.cluster.peek(NON_ADMIN_BACKUPS, "second", "shop")
     assert conditions(second) == HAS_TO_WAIT
     assert service.cluster.of(BACKUPS) == []
 
     # Refused for another reason it needs none.
     service.settings = AdminSettings(max_unfinished_backups=1, backup={"ttl": "1h0m0s"})
-    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "first", spec={"backupSpec": {"ttl": "2h0m0s"}})
+    service.cluster.change(NON_ADMIN_BACKUPS, "first", "shop", spec={"backupSpec": {"ttl": "2h0m0s"}})
     await service.look(NON_ADMIN_BACKUPS, "shop", "first")
     await service.look(NON_ADMIN_BACKUPS, "shop", "second")
     assert len(service.cluster.of(BACKUPS)) == 1
@@ -106,7 +116,7 @@ async def test_a_request_without_a_slot_can_be_deleted() -> None:
     service = Service(settings=AdminSettings(max_unfinished_backups=1))
     await back_up(service, "first", "second")
     (late,) = [each for each in service.cluster.of(NON_ADMIN_BACKUPS) if is_waiting(each)]
-    service.cluster.remove(NON_ADMIN_BACKUPS, *Key.of(late))
+    service.cluster.remove(NON_ADMIN_BACKUPS, late["metadata"]["name"], late["metadata"]["namespace"])
     await service.settle()
     assert len(service.cluster.of(NON_ADMIN_BACKUPS)) == 1
 
@@ -117,7 +127,7 @@ async def test_naming_ones_own_backup_frees_no_slot() -> None:
     (backup,) = service.cluster.of(BACKUPS)
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": backup["metadata"]["name"]}
     service.cluster.add(
-        NON_ADMIN_BACKUPS, "shop", "forged", metadata={"labels": label}, spec={"backupSpec": {}}
+        NON_ADMIN_BACKUPS, "forged", "shop", metadata={"labels": label}, spec={"backupSpec": {}}
     )
     await service.look(NON_ADMIN_BACKUPS, "shop", "forged")
     await back_up(service, "second")
@@ -128,10 +138,10 @@ async def test_restores_have_a_limit_of_their_own() -> None:
     service = Service(settings=LIMITED)
     await back_up(service, "nightly")
     for name in ("one", "two"):
-        service.cluster.add(NON_ADMIN_RESTORES, "shop", name, spec={"restoreSpec": {"backupName": "nightly"}})
+        service.cluster.add(NON_ADMIN_RESTORES, name, "shop", spec={"restoreSpec": {"backupName": "nightly"}})
         await service.look(NON_ADMIN_RESTORES, "shop", name)
     assert len(service.cluster.of(RESTORES)) == 1
-    late = service.cluster.peek(NON_ADMIN_RESTORES, "shop", "two")
+    late = service.cluster.peek(NON_ADMIN_RESTORES, "two", "shop")
     assert conditions(late) == [("Accepted", "False", "TooManyUnfinishedRestores")]
     assert late is not None
     assert is_waiting(late)

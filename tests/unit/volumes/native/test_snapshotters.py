@@ -9,7 +9,8 @@ import pytest
 from pinnace.api.velero.storage_location import SecretKeySelector
 from pinnace.storage.errors import StoreConfigError
 from pinnace.volumes.native.snapshotters import SnapshotError, Snapshotter, Snapshotters
-from tests.unit.controllers.fakes import NAMESPACE, FakeCluster
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.controllers.fakes import NAMESPACE
 
 CREDENTIAL = {"name": "other-account", "key": "cloud"}
 
@@ -33,7 +34,7 @@ async def missing(_selector: SecretKeySelector) -> Path:
 
 
 def opened(provider: Provider, credentials: Any, **spec: Any) -> Snapshotters:
-    cluster = FakeCluster()
+    cluster = ScriptedCluster()
     cluster.add("volumesnapshotlocations", "v1", spec={"provider": "p", "config": {"region": "r"}, **spec})
     return Snapshotters(
         cluster.client, NAMESPACE, lambda _name: cast("Snapshotter", provider), credentials=credentials

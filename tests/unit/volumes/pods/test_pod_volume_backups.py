@@ -86,18 +86,18 @@ async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: PodVolu
         await back_up(work, a_pod(empty_dir(name)), [name], scene.log)
 
     assert scene.log.warnings == 1
-    settings = [obj["spec"]["uploaderSettings"] for obj in scene.cluster.all_of(PLURAL)]
+    settings = [obj["spec"]["uploaderSettings"] for obj in scene.cluster.of(PLURAL)]
     assert settings == [{"ParallelFilesUpload": "4"}] * 2
 
 
 @pytest.mark.spec("PVL-074")
 async def test_the_pod_volume_backup_of_a_volume(scene: PodVolumeScene) -> None:
-    scene.cluster.put("persistentvolumeclaims", "shop", "claim", spec={"volumeName": "pv"})
-    scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
+    scene.cluster.add("persistentvolumeclaims", "claim", "shop", spec={"volumeName": "pv"})
+    scene.cluster.add("persistentvolumes", "pv", "", spec={"csi": {}})
 
     await back_up(backups(scene), a_pod(claimed("data", "claim")), ["data"], scene.log)
 
-    [obj] = scene.cluster.all_of(PLURAL)
+    [obj] = scene.cluster.of(PLURAL)
     metadata = obj["metadata"]
     assert metadata["generateName"] == "b1-"
     assert metadata["name"].startswith("b1-")
@@ -148,7 +148,7 @@ async def test_a_long_name_is_shortened_only_in_the_label(scene: PodVolumeScene)
 
     await back_up(work, a_pod(empty_dir("data")), ["data"], scene.log)
 
-    [obj] = scene.cluster.all_of(PLURAL)
+    [obj] = scene.cluster.of(PLURAL)
     assert obj["metadata"]["labels"]["velero.io/backup-name"] == (
         "the-really-long-backup-name-that-is-much-more-than-63-cha6ca4bc"
     )
@@ -158,19 +158,19 @@ async def test_a_long_name_is_shortened_only_in_the_label(scene: PodVolumeScene)
 async def test_a_volume_without_claim_has_no_label_of_a_claim(scene: PodVolumeScene) -> None:
     await back_up(backups(scene), a_pod(empty_dir("data")), ["data"], scene.log)
 
-    [obj] = scene.cluster.all_of(PLURAL)
+    [obj] = scene.cluster.of(PLURAL)
     assert "annotations" not in obj["metadata"]
     assert "velero.io/pvc-uid" not in obj["metadata"]["labels"]
     assert "pvc-uid" not in obj["spec"]["tags"]
 
 
 async def test_a_generic_ephemeral_volume_is_its_claim(scene: PodVolumeScene) -> None:
-    scene.cluster.put("persistentvolumeclaims", "shop", "p-scratch", spec={})
+    scene.cluster.add("persistentvolumeclaims", "p-scratch", "shop", spec={})
     pod = a_pod({"name": "scratch", "ephemeral": {}})
 
     assert await back_up(backups(scene), pod, ["scratch"], scene.log) == []
 
-    [obj] = scene.cluster.all_of(PLURAL)
+    [obj] = scene.cluster.of(PLURAL)
     assert obj["metadata"]["annotations"] == {"velero.io/pvc-name": "p-scratch"}
 
 
@@ -178,17 +178,17 @@ async def test_a_generic_ephemeral_volume_is_its_claim(scene: PodVolumeScene) ->
 async def test_a_volume_that_the_pod_does_not_have_is_a_warning(scene: PodVolumeScene) -> None:
     assert await back_up(backups(scene), a_pod(empty_dir("one")), ["other", "one"], scene.log) == []
 
-    assert [obj["spec"]["volume"] for obj in scene.cluster.all_of(PLURAL)] == ["one"]
+    assert [obj["spec"]["volume"] for obj in scene.cluster.of(PLURAL)] == ["one"]
     assert (scene.log.warnings, scene.log.errors) == (1, 0)
 
 
 @pytest.mark.spec("PVL-008")
 async def test_host_paths_are_left_out(scene: PodVolumeScene) -> None:
-    scene.cluster.put("persistentvolumeclaims", "shop", "on-host", spec={"volumeName": "host"})
-    scene.cluster.put("persistentvolumes", "", "host", spec={"hostPath": {"path": "/x"}})
-    scene.cluster.put("persistentvolumeclaims", "shop", "unbound", spec={})
-    scene.cluster.put("persistentvolumeclaims", "shop", "bound", spec={"volumeName": "pv"})
-    scene.cluster.put("persistentvolumes", "", "pv", spec={"nfs": {}})
+    scene.cluster.add("persistentvolumeclaims", "on-host", "shop", spec={"volumeName": "host"})
+    scene.cluster.add("persistentvolumes", "host", "", spec={"hostPath": {"path": "/x"}})
+    scene.cluster.add("persistentvolumeclaims", "unbound", "shop", spec={})
+    scene.cluster.add("persistentvolumeclaims", "bound", "shop", spec={"volumeName": "pv"})
+    scene.cluster.add("persistentvolumes", "pv", "", spec={"nfs": {}})
     volumes = [
         {"name": "plain", "hostPath": {"path": "/y"}},
         *(claimed(name, name) for name in ("on-host", "unbound", "bound")),
@@ -197,12 +197,12 @@ async def test_host_paths_are_left_out(scene: PodVolumeScene) -> None:
     errors = await back_up(backups(scene), a_pod(*volumes), [v["name"] for v in volumes], scene.log)
 
     assert errors == []
-    assert [obj["spec"]["volume"] for obj in scene.cluster.all_of(PLURAL)] == ["unbound", "bound"]
+    assert [obj["spec"]["volume"] for obj in scene.cluster.of(PLURAL)] == ["unbound", "bound"]
     assert scene.log.warnings == 2
 
 
 async def test_an_error_concerns_only_its_volume(scene: PodVolumeScene) -> None:
-    scene.cluster.put("persistentvolumeclaims", "shop", "lost", spec={"volumeName": "no-pv"})
+    scene.cluster.add("persistentvolumeclaims", "lost", "shop", spec={"volumeName": "no-pv"})
     scene.cluster.before = fail_once("create", PLURAL)
     volumes = [claimed("a", "no-claim"), claimed("b", "lost"), empty_dir("c")]
     work = backups(scene)
@@ -233,7 +233,7 @@ async def test_a_pod_volume_backup_that_is_deleted_meanwhile_is_an_error(scene: 
     task = asyncio.create_task(back_up(work, a_pod(empty_dir("data")), ["data"], scene.log))
     await scene.created.wait()
 
-    scene.outcomes.gone(scene.cluster.all_of(PLURAL)[0])
+    scene.outcomes.gone(scene.cluster.of(PLURAL)[0])
 
     [error] = await task
     assert str(error).endswith("was deleted")
@@ -258,7 +258,7 @@ async def test_pod_volume_backups_that_end_too_late_are_one_error_and_recorded_a
     assert [str(error) for error in errors] == [text, text]
     recorded = sorted((obj["spec"]["volume"], obj["status"]["phase"]) for obj in work.pod_volume_backups)
     assert recorded == [("done", "Completed"), ("late", "Failed"), ("late", "Failed")]
-    assert len(scene.cluster.all_of(PLURAL)) == 3
+    assert len(scene.cluster.of(PLURAL)) == 3
 
 
 async def test_pod_volume_backups_that_end_too_late_are_canceled(scene: PodVolumeScene) -> None:
@@ -266,7 +266,7 @@ async def test_pod_volume_backups_that_end_too_late_are_canceled(scene: PodVolum
     phases = {"new": {}, "begun": {"phase": "InProgress"}}
 
     def answer(obj: JSONObject) -> None:
-        stored = scene.cluster.objects[PLURAL, obj["metadata"]["name"]]
+        stored = scene.cluster.stored(PLURAL, obj["metadata"]["name"])
         stored["status"] |= phases[obj["spec"]["volume"]]
 
     scene.answer = answer
@@ -274,7 +274,7 @@ async def test_pod_volume_backups_that_end_too_late_are_canceled(scene: PodVolum
 
     await back_up(work, a_pod(empty_dir("new"), empty_dir("begun")), ["new", "begun"], scene.log)
 
-    made = {obj["spec"]["volume"]: obj for obj in scene.cluster.all_of(PLURAL)}
+    made = {obj["spec"]["volume"]: obj for obj in scene.cluster.of(PLURAL)}
     assert [made[volume]["spec"].get("cancel") for volume in phases] == [True, True]
     message = "it was canceled, as its Backup b1 did not wait for it any longer"
     assert {obj["status"]["message"] for obj in made.values()} == {message}
@@ -290,7 +290,7 @@ async def test_a_pod_volume_backup_that_is_claimed_while_it_is_canceled_gets_spe
     work = backups(scene, scene.timeout(0.0))
 
     def claim(method: str, plural: str, name: str) -> None:
-        obj = scene.cluster.objects.get((plural, name), {})
+        obj = scene.cluster.peek(plural, name) or {}
         if method == "patch" and not scene.cluster.patches:
             scene.cluster.before = lambda *_call: None
             obj["status"] |= {"phase": "InProgress"}
@@ -299,7 +299,7 @@ async def test_a_pod_volume_backup_that_is_claimed_while_it_is_canceled_gets_spe
     scene.cluster.before = claim
     await back_up(work, a_pod(empty_dir("data")), ["data"], scene.log)
 
-    [obj] = scene.cluster.all_of(PLURAL)
+    [obj] = scene.cluster.of(PLURAL)
     assert (obj["status"]["phase"], obj["spec"]["cancel"]) == ("InProgress", True)
 
 
@@ -313,18 +313,18 @@ async def test_a_watch_that_does_not_begin_is_an_error(scene: PodVolumeScene) ->
     [error] = await back_up(work, a_pod(empty_dir("data")), ["data"], scene.log)
 
     assert str(error) == "timed out waiting for caches to sync"
-    assert scene.cluster.all_of(PLURAL) == []
+    assert scene.cluster.of(PLURAL) == []
 
 
 async def test_without_repository_no_pod_volume_backup_is_created(scene: PodVolumeScene) -> None:
-    repository = scene.cluster.objects["backuprepositories", "repo"]
+    repository = scene.cluster.stored("backuprepositories", "repo")
     repository["status"] = {"phase": "NotReady", "message": "m"}
     repository["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
 
     [error] = await back_up(backups(scene), a_pod(empty_dir("data")), ["data"], scene.log)
 
     assert str(error) == "restic repository is not ready: m"
-    assert scene.cluster.all_of(PLURAL) == []
+    assert scene.cluster.of(PLURAL) == []
 
 
 @pytest.mark.spec("PVL-057")
@@ -337,7 +337,7 @@ async def test_a_pod_shares_the_repository_until_its_volumes_are_done(scene: Pod
     await asyncio.sleep(0)
     assert not prune.done()
 
-    obj = scene.cluster.all_of(PLURAL)[0]
+    obj = scene.cluster.of(PLURAL)[0]
     scene.outcomes.seen({**obj, "status": {"phase": "Completed"}})
 
     assert await task == []
@@ -367,7 +367,7 @@ async def test_the_volumes_of_a_second_pod_are_asked_for_before_those_of_the_fir
 
     first, second = [await work.request(pod, ["data"], scene.log) for pod in pods]
 
-    one, two = scene.cluster.all_of(PLURAL)
+    one, two = scene.cluster.of(PLURAL)
     waiting = [asyncio.create_task(asked.ended()) for asked in (first, second)]
     scene.outcomes.seen({**two, "status": {"phase": "Completed"}})
     assert await waiting[1] == []
@@ -436,4 +436,4 @@ async def test_volumes_of_a_pod_on_a_windows_node_are_errors_at_once(
         f"volume {volume} of the pod is not saved, as the pod needs a Windows node, where no node agent runs"
         for volume in ("one", "two")
     ]
-    assert scene.cluster.all_of(PLURAL) == []
+    assert scene.cluster.of(PLURAL) == []

@@ -40,7 +40,7 @@ async def test_the_pod_volume_restores_of_a_pod(scene: PodVolumeScene) -> None:
 
     assert await restores(scene).restore_pod_volumes(pod, "shop", SNAPSHOTS) == []
 
-    first, second = scene.cluster.all_of(PLURAL)
+    first, second = scene.cluster.of(PLURAL)
     metadata = first["metadata"]
     assert metadata["generateName"] == "r1-"
     assert metadata["labels"] == {
@@ -79,11 +79,11 @@ async def test_pod_volume_restores_that_end_too_late_are_one_error(scene: PodVol
     errors = await restores(scene, scene.timeout(0.0)).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
 
     assert errors == ["timed out waiting for all PodVolumeRestores to complete"]
-    assert len(scene.cluster.all_of(PLURAL)) == 2
+    assert len(scene.cluster.of(PLURAL)) == 2
 
 
 async def test_without_repository_no_pod_volume_restore_is_created(scene: PodVolumeScene) -> None:
-    scene.cluster.objects["backuprepositories", "repo"]["status"] = {"phase": "NotReady", "message": "m"}
+    scene.cluster.stored("backuprepositories", "repo")["status"] = {"phase": "NotReady", "message": "m"}
 
     errors = await restores(scene).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
 
@@ -92,7 +92,7 @@ async def test_without_repository_no_pod_volume_restore_is_created(scene: PodVol
         " restic repository is not ready: m"
         for volume in ("one", "two")
     ]
-    assert scene.cluster.all_of(PLURAL) == []
+    assert scene.cluster.of(PLURAL) == []
 
 
 async def test_each_volume_is_restored_by_its_own_uploader(scene: PodVolumeScene) -> None:
@@ -104,7 +104,7 @@ async def test_each_volume_is_restored_by_its_own_uploader(scene: PodVolumeScene
     )
 
     assert errors == []
-    specs = {obj["spec"]["volume"]: obj["spec"] for obj in scene.cluster.all_of(PLURAL)}
+    specs = {obj["spec"]["volume"]: obj["spec"] for obj in scene.cluster.of(PLURAL)}
     assert specs["one"]["uploaderType"] == "restic"
     assert specs["one"]["repoIdentifier"] == "s3:x/restic/shop"
     assert specs["two"]["uploaderType"] == "kopia"
@@ -122,7 +122,7 @@ async def test_settings_of_the_uploader_are_given_to_kopia_and_not_to_restic(sce
 
     assert await made.restore_pod_volumes(a_pod(empty_dir("one"), empty_dir("two")), "shop", snapshots) == []
 
-    specs = {obj["spec"]["volume"]: obj["spec"] for obj in scene.cluster.all_of(PLURAL)}
+    specs = {obj["spec"]["volume"]: obj["spec"] for obj in scene.cluster.of(PLURAL)}
     assert "uploaderSettings" not in specs["one"]
     assert specs["two"]["uploaderSettings"] == {"WriteSparseFiles": "true", "ParallelFilesDownload": "3"}
 
@@ -139,4 +139,4 @@ async def test_data_of_a_pod_on_a_windows_node_is_an_error_at_once(scene: PodVol
         " needs a Windows node, where no node agent runs"
         for volume in ("one", "two")
     ]
-    assert scene.cluster.all_of(PLURAL) == []
+    assert scene.cluster.of(PLURAL) == []
