@@ -22,7 +22,7 @@ from pinnace.storage.layout import Layout
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from pinnace.store_access.requests import RequestPolicy
-from tests.integration.faults.world import Lab, install_application
+from tests.integration.faults.world import Lab, install_application, install_crowd
 from tests.support.clock import HurriedClock
 from tests.support.faulty_parts import QUICK_STORE, OpenBucket, Reach
 
@@ -38,6 +38,15 @@ async def application(control_plane: ControlPlane) -> AsyncIterator[str]:
     """The namespace of the application that this module's tests back up; they leave it as it is."""
     async with KubeClient(load_config(str(control_plane.kubeconfig))) as client:
         namespace = await install_application(client)
+        yield namespace
+        await client.delete(NAMESPACES, namespace)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def crowd(control_plane: ControlPlane, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    """A namespace with as many ConfigMaps as the module's CROWD says; its tests leave it as it is."""
+    async with KubeClient(load_config(str(control_plane.kubeconfig))) as client:
+        namespace = await install_crowd(client, request.module.CROWD)
         yield namespace
         await client.delete(NAMESPACES, namespace)
 

@@ -4,7 +4,6 @@ A login page or a broken balancer does that. When they were believed, 5 % of suc
 a restore that was Completed.
 """
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
@@ -17,14 +16,14 @@ from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.kube.client import PAGE_LIMIT, KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.resources import CONFIGMAPS
 from pinnace.storage.backup_store import BackupStore
-from tests.integration.faults.world import PAGE, Lab, SmallPages, config_map, objects_in, results_of
+from tests.integration.faults.world import PAGE, Lab, SmallPages, objects_in, results_of
 from tests.support.faulty_parts import Reach
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 
-MAPS = 240
+CROWD = 240
+"""So many objects that some requests for them get false answers."""
 PART = 0.05
 CALL_SECONDS, PATIENCE_SECONDS = 30.0, 60.0
 """No false answer is slow, so these deadlines allow for a slow machine."""
@@ -49,15 +48,6 @@ LIES: dict[str, Fault] = {
 @pytest.fixture
 async def proxy(control_plane: ControlPlane, fault_proxy: StartProxy) -> FaultProxy:
     return await fault_proxy(control_plane)
-
-
-@pytest.fixture
-async def crowd(client: KubeClient, lab: Lab, namespace: str) -> str:
-    """A namespace with so many objects that some requests for them get false answers."""
-    await asyncio.gather(
-        *(client.create(CONFIGMAPS, config_map(number), namespace) for number in range(MAPS))
-    )
-    return namespace
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)

@@ -17,11 +17,11 @@ from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.lists.pages import Page
-from pinnace.kube.resources import CONFIGMAPS, APIResource
+from pinnace.kube.resources import APIResource
 from pinnace.storage.backup_store import BackupStore
-from tests.integration.faults.world import Lab, config_map, objects_in, results_of
+from tests.integration.faults.world import Lab, objects_in, results_of
 
-MAPS = 300
+CROWD = 300
 FROZEN_SECONDS = 4.0
 
 Outage = Callable[[ControlPlane], Awaitable[None]]
@@ -90,14 +90,6 @@ async def struck(client: Watched, control_plane: ControlPlane, outage: Outage) -
 async def watched(control_plane: ControlPlane) -> AsyncIterator[Watched]:
     async with Watched(load_config(str(control_plane.kubeconfig))) as client:
         yield client
-
-
-@pytest.fixture
-async def crowd(client: KubeClient, namespace: str) -> str:
-    await asyncio.gather(
-        *(client.create(CONFIGMAPS, config_map(number), namespace) for number in range(MAPS))
-    )
-    return namespace
 
 
 @pytest.mark.parametrize("outage", [killed, frozen])

@@ -1,11 +1,14 @@
 """An application in a real cluster, backups and restores of it, and the comparison that ends every test.
 
 A Completed backup counts only once `Lab.assert_whole` has restored it beside the application and found every
-object the same.
+object the same, or once it holds the very bytes of a backup that passed this.
 """
 
 import asyncio
+import gzip
+import io
 import secrets
+import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -71,6 +74,11 @@ COMPARED: Sequence[APIResource] = (
     WIDGETS,
 )
 SELECTED = [resource.group_resource for resource in COMPARED]
+
+
+_READ_BY_PEOPLE = ("-logs.gz", "-results.gz", "-pinnace-index.json.gz")
+_WHOLE: dict[str, Mapping[str, bytes]] = {}
+"""By application: what the backup held that was restored and found whole."""
 
 
 class SmallPages(KubeClient):
@@ -180,6 +188,15 @@ async def install_application(client: KubeClient) -> str:
     await client.create(NAMESPACES, _object("v1", "Namespace", namespace))
     await _ensure_widgets(client)
     await asyncio.gather(*(client.create(kind, item, namespace) for kind, item in APPLICATION))
+    await _account_exists(client, namespace)
+    return namespace
+
+
+async def install_crowd(client: KubeClient, number: int) -> str:
+    """Create so many ConfigMaps in a fresh namespace; returns its name."""
+    namespace = f"crowd-{secrets.token_hex(4)}"
+    await client.create(NAMESPACES, _object("v1", "Namespace", namespace))
+    await asyncio.gather(*(client.create(CONFIGMAPS, config_map(each), namespace) for each in range(number)))
     await _account_exists(client, namespace)
     return namespace
 
@@ -367,13 +384,37 @@ class Lab:
         return sorted(path.name for path in self.workdir.rglob("*"))
 
     async def assert_whole(self, store: BackupStore, backup_name: str = "b1") -> None:
-        """Assert that the stored backup is Completed, and that its restore has every object unchanged."""
+        """Assert that the stored backup is Completed, and that its restore has every object unchanged.
+
+        A restore costs the cluster a second of processor time. It is spared where a backup of the same
+        application, with the same files byte for byte, has been restored and compared before.
+        """
         stored = await store.read_backup(backup_name)
         assert (stored.status.phase, stored.status.errors) == (BackupPhase.COMPLETED, 0)
+        content = await self._content(store, backup_name)
+        if content == _WHOLE.get(self.namespace):
+            return
         target = self.new_target()
         done = await self.restore(store, target, name=f"check-{target}", backup_name=backup_name)
         assert (done.status.phase, done.status.errors, done.status.warnings) == (RestorePhase.COMPLETED, 0, 0)
         await self.assert_same(target)
+        _WHOLE[self.namespace] = content
+
+    async def _content(self, store: BackupStore, backup_name: str) -> Mapping[str, bytes]:
+        """What restores read: each file of the tarball, its end, and each side file."""
+        content = {}
+        for key in await store._store.list_keys(f"backups/{backup_name}/"):
+            name = key.rpartition("/")[2]
+            if name.endswith(".gz") and not name.endswith(_READ_BY_PEOPLE):
+                async with store._store.get(key) as blocks:
+                    content[name] = gzip.decompress(b"".join([block async for block in blocks]))
+        tarball = content.pop(f"{backup_name}.tar.gz")
+        content["end"] = tarball[-2 * tarfile.BLOCKSIZE :]
+        with tarfile.open(fileobj=io.BytesIO(tarball)) as archive:
+            for member in archive:
+                file = archive.extractfile(member)
+                content[member.name] = file.read() if file else b""
+        return content
 
     async def assert_same(self, target: str, *, missing: Sequence[str] = ()) -> None:
         """Assert that the namespace holds the application, except for `missing`: `<resource>/<name>`."""
