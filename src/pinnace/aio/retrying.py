@@ -7,6 +7,13 @@ from msgspec import Struct
 _MOST_DOUBLINGS = 30
 
 
+def random_share() -> float:
+    """A random number from [0, 1)."""
+    from random import random  # loads hash functions, and most commands never wait
+
+    return random()  # noqa: S311 - spreads load, and keeps no secret
+
+
 class RetryPolicy(Struct, frozen=True, kw_only=True):
     """How often a request is sent again, and the pauses before that.
 

@@ -4,7 +4,6 @@
 """
 
 import re
-from hashlib import sha256
 from typing import Final
 
 # --- Labels (docs/spec: API 11.1) -----------------------------------------------------------------------
@@ -184,7 +183,7 @@ def label_value(name: str) -> str:
     value = _shortened(name)
     if not value or re.fullmatch(_VALUE, value):
         return value
-    return f"invalid-{sha256(_bytes(name)).hexdigest()[:_INVALID_DIGITS]}"
+    return f"invalid-{_digest(_bytes(name))[:_INVALID_DIGITS]}"
 
 
 def _shortened(name: str) -> str:
@@ -193,7 +192,13 @@ def _shortened(name: str) -> str:
         return name
     # Kubernetes counts bytes; a name cut inside a character loses that character.
     head = raw[: _MAX_VALUE_BYTES - _HASH_DIGITS].decode(errors="ignore")
-    return head + sha256(raw).hexdigest()[:_HASH_DIGITS]
+    return head + _digest(raw)[:_HASH_DIGITS]
+
+
+def _digest(data: bytes) -> str:
+    from hashlib import sha256  # few names are too long
+
+    return sha256(data).hexdigest()
 
 
 def _bytes(name: str) -> bytes:

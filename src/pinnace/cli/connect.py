@@ -1,7 +1,6 @@
 """Opens the cluster that a command works on, and runs the command's coroutine to its end."""
 
 import asyncio
-import shlex
 import signal
 import traceback
 from collections.abc import AsyncIterator, Coroutine
@@ -59,7 +58,13 @@ def pasteable(text: str) -> str:
     context = click.get_current_context(silent=True)
     flags = context.find_object(GlobalFlags) if context is not None else None
     given = given_words(flags) if flags is not None else ()
-    return with_commands(text, lambda words: joined(program_name(), shlex.split(words), [*given]))
+
+    def completed(words: str) -> str:
+        import shlex  # few messages name a command
+
+        return joined(program_name(), shlex.split(words), [*given])
+
+    return with_commands(text, completed)
 
 
 def caller() -> "Caller":

@@ -2,8 +2,6 @@
 
 import asyncio
 import base64
-import secrets
-import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from urllib.parse import urlsplit
@@ -225,6 +223,8 @@ class ServerBackend:
 
     async def _without_server(self, kind: DownloadTargetKind, name: str) -> str:
         """The flag that reads the file without a server; its value too, if the location can be read."""
+        import shlex
+
         from pinnace.storage.location_url import url_of
 
         try:
@@ -243,6 +243,8 @@ class ServerBackend:
 
     async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
         """Ask the server for a URL and wait for it; the caller holds the deadline."""
+        import secrets  # loads hash functions, and most commands read no file
+
         stamp = utcnow().strftime("%Y%m%d%H%M%S")
         # The random suffix keeps two requests of one second apart; the head is cut to stay a valid name.
         request_name = f"{name[:220].rstrip('-.')}-{stamp}-{secrets.token_hex(4)}"

@@ -6,7 +6,6 @@ many tasks at once; the client limits the requests in flight to the number that 
 
 import asyncio
 import copy
-import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -18,6 +17,7 @@ from typing import Self, TypeVar
 import msgspec
 
 from pinnace.aio.fence import Fence
+from pinnace.aio.retrying import random_share
 from pinnace.api.objects import JSONObject, dump_json
 from pinnace.kube.answers import (
     Expected,
@@ -96,7 +96,7 @@ class KubeClient:
         gzip: bool = False,
         retry: ThrottledRetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random_share,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         policy = retry or ThrottledRetryPolicy(patience_seconds=config.patience_seconds)

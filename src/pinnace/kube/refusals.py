@@ -13,17 +13,14 @@ _SEARCHED_CHARACTERS: Final = 4096
 """A hostile webhook may send a megabyte; what names the cause stands at the beginning."""
 
 _SENTENCES: Final = (
-    (Code.QUOTA_EXCEEDED, re.compile(r"exceeded quota: (?P<quota>[a-z0-9.-]+)")),
-    (Code.WEBHOOK_DENIED, re.compile(r"admission webhook \"(?P<webhook>[^\"]+)\" denied the request")),
-    (Code.WEBHOOK_UNREACHABLE, re.compile(r"failed calling webhook \"(?P<webhook>[^\"]+)\"")),
-    (
-        Code.POLICY_DENIED,
-        re.compile(r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding '[^']+' denied"),
-    ),
-    (Code.POD_SECURITY_DENIED, re.compile(r"violates PodSecurity \"(?P<level>[^\"]+)\"")),
+    (Code.QUOTA_EXCEEDED, r"exceeded quota: (?P<quota>[a-z0-9.-]+)"),
+    (Code.WEBHOOK_DENIED, r"admission webhook \"(?P<webhook>[^\"]+)\" denied the request"),
+    (Code.WEBHOOK_UNREACHABLE, r"failed calling webhook \"(?P<webhook>[^\"]+)\""),
+    (Code.POLICY_DENIED, r"ValidatingAdmissionPolicy '(?P<policy>[^']+)' with binding '[^']+' denied"),
+    (Code.POD_SECURITY_DENIED, r"violates PodSecurity \"(?P<level>[^\"]+)\""),
     (
         Code.RIGHTS_MISSING,
-        re.compile(r"User \"(?P<user>[^\"]*)\" cannot (?P<verb>\w+) resource \"(?P<resource>[^\"]+)\""),
+        r"User \"(?P<user>[^\"]*)\" cannot (?P<verb>\w+) resource \"(?P<resource>[^\"]+)\"",
     ),
 )
 
@@ -32,6 +29,6 @@ def cause_of(message: str) -> tuple[Code, Mapping[str, str]] | None:
     """The cause that a Status message names, with its facts; None if it names none that is known."""
     searched = message[:_SEARCHED_CHARACTERS]
     for code, sentence in _SENTENCES:
-        if (found := sentence.search(searched)) is not None:
+        if (found := re.search(sentence, searched)) is not None:
             return code, found.groupdict()
     return None

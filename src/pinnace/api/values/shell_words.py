@@ -1,7 +1,6 @@
 """Names in commands that messages suggest: a name may come out of a bucket, and hold anything. Pure."""
 
 import re
-import shlex
 from collections.abc import Callable
 from typing import Final
 
@@ -10,13 +9,17 @@ _OWN_COMMAND: Final = r"`((?:backup|backup-location|install|nonadmin|restore|sch
 
 def argument(name: str) -> str:
     """The name as a word of a shell's command, marked as no flag if it looks like one."""
-    return f"-- {shlex.quote(name)}" if name.startswith("-") else shlex.quote(name)
+    from shlex import quote  # loaded only for a message that names a command, as below
+
+    return f"-- {quote(name)}" if name.startswith("-") else quote(name)
 
 
 def joined(program: str, words: list[str], flags: list[str]) -> str:
     """A shell's command; the flags come before the mark that ends all flags."""
+    from shlex import join
+
     at = words.index("--") if "--" in words else len(words)
-    return shlex.join([program, *words[:at], *flags, *words[at:]])
+    return join([program, *words[:at], *flags, *words[at:]])
 
 
 def as_name(name: str) -> list[str]:

@@ -5,7 +5,6 @@ Pipes and `-o wide` keep the layout of the compatible command line: programs par
 
 import re
 import sys
-import textwrap
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -13,7 +12,7 @@ from typing import Final
 Column = Sequence[str]
 """The title and the cells."""
 
-_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}) \S+")
+_TIME: Final = r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}) \S+"
 _FREE_TEXT: Final = "MESSAGE"
 _LEAST_TEXT: Final = 20
 """Fewer columns are not worth wrapping for."""
@@ -58,6 +57,8 @@ def wrapped(text: str, indent: int, columns: int | None) -> str:
     """The text in lines that end between words; all but the first are indented. None wraps nothing."""
     if columns is None or columns - indent < _LEAST_TEXT:
         return text
+    import textwrap  # compiles patterns, and is of use on a terminal only
+
     lines = textwrap.wrap(text, columns - indent, break_long_words=False, break_on_hyphens=False)
     return f"\n{'':{indent}}".join(lines)
 
@@ -69,5 +70,5 @@ def _width(columns: Sequence[Column]) -> int:
 def _aged(cell: str, now: datetime) -> str:
     from pinnace.api.values.relative_times import relative_time  # most tables need none
 
-    found = _TIME.fullmatch(cell)
+    found = re.fullmatch(_TIME, cell)
     return cell if found is None else relative_time(datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S %z"), now)

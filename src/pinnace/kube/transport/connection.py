@@ -49,7 +49,7 @@ from pinnace.kube.transport.curl import (
 )
 from pinnace.kube.transport.requests import JSON, SUCCESS, APIRequest, retry_after_seconds
 from pinnace.kube.transport.timeouts import CONNECT_SECONDS
-from pinnace.kube.transport.tls import build_ssl_context, pem_certificates
+from pinnace.kube.transport.tls import build_ssl_context, check_certificates, pem_certificates
 from pinnace.store_access import tracing
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Transport:
         return self._config.server
 
     async def __aenter__(self) -> Self:
-        await self._check_certificates(None)
+        self._check_certificates(None)
         self._transfers = Transfers()
         return self
 
@@ -226,7 +226,7 @@ class Transport:
     async def _start(self, request: APIRequest, credentials: Credentials, is_streamed: bool) -> Transfer:
         if self._transfers is None:
             raise RuntimeError("the client is not open; use it with 'async with'")
-        await self._check_certificates(credentials.certificate)
+        self._check_certificates(credentials.certificate)
         request.check_fence()
         handle = new_handle(self._config.proxy)
         self._describe_connection(handle, credentials.certificate or self._config.tls.certificate)
@@ -238,14 +238,14 @@ class Transport:
             stall_seconds=request.stall_seconds,
         )
 
-    async def _check_certificates(self, certificate: ClientCertificate | None) -> None:
+    def _check_certificates(self, certificate: ClientCertificate | None) -> None:
         """Load them once with Python: libcurl refuses unusable ones too, but does not say which file.
 
         Raises:
             ConfigError: a certificate or key cannot be used.
         """
         if self._target.is_https and (certificate or _NONE) != self._checked:
-            await asyncio.to_thread(build_ssl_context, self._config.tls, certificate)
+            check_certificates(self._config.tls, certificate)
             self._checked = certificate or _NONE
 
     def _describe_connection(self, handle: Any, certificate: ClientCertificate | None) -> None:

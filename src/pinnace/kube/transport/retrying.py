@@ -19,7 +19,6 @@
 
 import asyncio
 import copy
-import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -29,7 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pinnace.aio.fence import Fence, FenceClosed
-from pinnace.aio.retrying import RetryPolicy
+from pinnace.aio.retrying import RetryPolicy, random_share
 from pinnace.kube.answers import Reading
 from pinnace.kube.errors import (
     SUSPECTS,
@@ -161,7 +160,7 @@ class Sender:
         *,
         rate: RateCap | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random_share,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport = transport

@@ -1,7 +1,6 @@
 """TLS settings for an API server: the trusted certificates, and a client certificate."""
 
 import os
-import re
 import ssl
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,8 @@ import msgspec
 from pinnace.kube.errors import ConfigError
 from pinnace.kube.transport.credentials import ClientCertificate
 
-_PEM_CERTIFICATE: Final = rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----"
+_BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
+_END: Final = b"-----END CERTIFICATE-----"
 
 
 class TLSSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,17 +56,31 @@ def build_ssl_context(tls: TLSSettings, certificate: ClientCertificate | None = 
         context.verify_mode = ssl.CERT_NONE
     elif tls.ca is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-    else:
+    _load(context, tls, certificate)
+    return context
+
+
+def check_certificates(tls: TLSSettings, certificate: ClientCertificate | None = None) -> None:
+    """Check what is given, without reading the system's certificates. Raises as `build_ssl_context`."""
+    _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), tls, certificate)
+
+
+def _load(context: ssl.SSLContext, tls: TLSSettings, certificate: ClientCertificate | None) -> None:
+    if tls.ca is not None and not tls.insecure:
         _trust(context, tls.ca, tls.origin)
     certificate = certificate or tls.certificate
     if certificate is not None:
         _load_certificate(context, certificate, tls.origin)
-    return context
 
 
 def pem_certificates(ca: bytes) -> bytes:
     """The PEM blocks alone, without the text that may stand between them."""
-    return b"\n".join(re.findall(_PEM_CERTIFICATE, ca))
+    found = []
+    for part in ca.split(_BEGIN)[1:]:
+        content, end, _ = part.partition(_END)
+        if end and content and b"-" not in content:
+            found.append(_BEGIN + content + end)
+    return b"\n".join(found)
 
 
 def _trust(context: ssl.SSLContext, ca: bytes, origin: str) -> None:

@@ -27,7 +27,7 @@ OBJECTS = st.dictionaries(
 
 def _item(document: object) -> Item:
     raw = document if isinstance(document, bytes) else json.dumps(document).encode()
-    return Item(msgspec.Raw(raw), "v1", "ConfigMap", type_prefix("v1", "ConfigMap"))
+    return Item(msgspec.Raw(raw), "v1", "ConfigMap", type_prefix("v1", "ConfigMap"), None)
 
 
 def test_items_show_their_metadata() -> None:
