@@ -1,7 +1,7 @@
-"""Writes the reference pages of the documentation from the code: `make reference`.
+"""Writes the reference pages, and the table of short help, from the code: `make reference`.
 
-A test compares the committed pages with the generated ones, so that they cannot become outdated. Nothing here
-needs a cluster or the network.
+`--check` compares the committed files with the generated ones, so that they cannot become outdated. Nothing
+here needs a cluster or the network.
 """
 
 import re
@@ -14,7 +14,7 @@ import click
 from prometheus_client import CollectorRegistry
 
 from pinnace.api.definitions.crds import crd_manifests
-from pinnace.cli.declaring.commands import Group
+from pinnace.cli.declaring.commands import Group, short_help_of
 from pinnace.cli.declaring.fields import Section
 from pinnace.cli.declaring.sections import flags_of
 from pinnace.cli.errors import ExitCode
@@ -25,7 +25,9 @@ from pinnace.notices.codes import EXPLANATIONS, Code
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "reference"
+SHORT_HELP = ROOT / "src" / "pinnace" / "cli" / "short_help.py"
 _NOTE = "<!-- Written by `python -m hack.reference` from the code; change it there. -->\n"
 
 ENVIRONMENT = {
@@ -107,6 +109,28 @@ def pages() -> dict[str, str]:
         "notices.md": notices(),
         "environment.md": environment(),
     }
+
+
+def short_help() -> str:
+    """The module with the short help of the commands that groups load only when they are called."""
+    texts = dict(sorted(_short_help(cli)))
+    lines = [
+        '"""The short help of commands, so that lists of them load none. Written by `make reference`."""',
+        "",
+    ]
+    entries = [f'    "{place}": "{text}",' for place, text in texts.items()]
+    lines += ["SHORT_HELP: dict[str, str] = {", *entries, "}"]
+    return "\n".join(lines) + "\n"
+
+
+def _short_help(group: Group) -> Iterator[tuple[str, str]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if name in group.lazy:
+            yield group.lazy[name], short_help_of(command)
+        if isinstance(command, Group):
+            yield from _short_help(command)
 
 
 def commands() -> str:
@@ -308,20 +332,16 @@ def environment() -> str:
 
 
 def main() -> int:
-    """Write the pages; with `--check`, only report those that are out of date."""
-    outdated = [name for name, text in pages().items() if not _is_current(name, text)]
+    """Write the files; with `--check`, only report those that are out of date."""
+    files = {SHORT_HELP: short_help(), **{FOLDER / name: text for name, text in pages().items()}}
+    outdated = [path for path, text in files.items() if not path.is_file() or path.read_text() != text]
     if "--check" not in sys.argv[1:]:
-        for name in outdated:
-            (FOLDER / name).write_text(pages()[name])
+        for path in outdated:
+            path.write_text(files[path])
         return 0
-    for name in outdated:
-        print(f"docs/reference/{name} is out of date: run `make reference`", file=sys.stderr)
+    for path in outdated:
+        print(f"{path.relative_to(ROOT)} is out of date: run `make reference`", file=sys.stderr)
     return 1 if outdated else 0
-
-
-def _is_current(name: str, text: str) -> bool:
-    path = FOLDER / name
-    return path.is_file() and path.read_text() == text
 
 
 if __name__ == "__main__":

@@ -12,11 +12,12 @@ from pinnace.cli.declaring.commands import Group
 class Verb(Group):
     """A verb's group: nouns that are loaded when called, and other words for them that no list shows."""
 
-    def __init__(self, name: str, nouns: dict[str, tuple[str, str]], *, does: str = "") -> None:
+    def __init__(self, name: str, short_help: str, nouns: dict[str, str], *, does: str = "") -> None:
         """`nouns` is as `lazy` of Group, `does` is for the help."""
         super().__init__(
             name=name,
             help=f"{does or name.capitalize()} {_enumerated(nouns)}.",
+            short_help=short_help,
             context_settings=CONTEXT,
             lazy=nouns,
             has_nouns=True,
@@ -31,7 +32,7 @@ class Verb(Group):
         return super().resolve_command(ctx, [word, *args] if known else args)
 
 
-def _enumerated(nouns: dict[str, tuple[str, str]]) -> str:
+def _enumerated(nouns: dict[str, str]) -> str:
     """`backups, restores and schedules`."""
     plurals = [noun if noun.endswith("s") else f"{noun}s" for noun in nouns]
     return f"{', '.join(plurals[:-1])} and {plurals[-1]}"
@@ -46,46 +47,47 @@ _SNAPSHOT_LOCATION = "pinnace.cli.location.snapshot_commands"
 
 create = Verb(
     "create",
+    "Create backups, restores, schedules and locations.",
     {
-        "backup": ("pinnace.cli.backup.create:create", "Create a backup."),
-        "restore": ("pinnace.cli.restore.create:create", "Create a restore."),
-        "schedule": ("pinnace.cli.schedule.create:create", "Create a schedule."),
-        "backup-location": (f"{_LOCATION}.backup_create:create", "Create a backup location."),
-        "snapshot-location": (f"{_LOCATION}.snapshot_create:create", "Create a snapshot location."),
+        "backup": "pinnace.cli.backup.create:create",
+        "restore": "pinnace.cli.restore.create:create",
+        "schedule": "pinnace.cli.schedule.create:create",
+        "backup-location": f"{_LOCATION}.backup_create:create",
+        "snapshot-location": f"{_LOCATION}.snapshot_create:create",
     },
 )
 get = Verb(
     "get",
+    "List backups, restores, schedules, locations and plugins.",
     {
-        "backups": (f"{_BACKUP}:get", "List backups."),
-        "restores": (f"{_RESTORE}:get", "List restores."),
-        "schedules": (f"{_SCHEDULE}:get", "List schedules."),
-        "backup-locations": (f"{_LOCATION}.backup_get:get", "List backup locations."),
-        "snapshot-locations": (f"{_SNAPSHOT_LOCATION}:get", "List snapshot locations."),
-        "plugins": ("pinnace.cli.plugin.get:get", "List the plugins of the server."),
-        "repos": ("pinnace.cli.process.restic:get", "List repositories of volume data."),
+        "backups": f"{_BACKUP}:get",
+        "restores": f"{_RESTORE}:get",
+        "schedules": f"{_SCHEDULE}:get",
+        "backup-locations": f"{_LOCATION}.backup_get:get",
+        "snapshot-locations": f"{_SNAPSHOT_LOCATION}:get",
+        "plugins": "pinnace.cli.plugin.get:get",
+        "repos": "pinnace.cli.process.restic:get",
     },
     does="List",
 )
 describe = Verb(
     "describe",
+    "Describe backups, restores and schedules.",
     {
-        "backups": (f"{_BACKUP}:describe", "Describe backups."),
-        "restores": (f"{_RESTORE}:describe", "Describe restores."),
-        "schedules": (f"{_SCHEDULE}:describe", "Describe schedules."),
-        "backup-locations": (f"{_BACKUP_LOCATION}:describe", "Describe backup locations."),
-        "snapshot-locations": (f"{_SNAPSHOT_LOCATION}:describe", "Describe snapshot locations."),
+        "backups": f"{_BACKUP}:describe",
+        "restores": f"{_RESTORE}:describe",
+        "schedules": f"{_SCHEDULE}:describe",
+        "backup-locations": f"{_BACKUP_LOCATION}:describe",
+        "snapshot-locations": f"{_SNAPSHOT_LOCATION}:describe",
     },
 )
 delete = Verb(
     "delete",
+    "Delete backups, restores, schedules and locations.",
     {
-        "backup": ("pinnace.cli.backup.delete:delete", "Delete backups and everything that belongs to them."),
-        "restore": (f"{_RESTORE}:delete", "Delete restores."),
-        "schedule": (f"{_SCHEDULE}:delete", "Delete schedules; their backups stay."),
-        "backup-location": (
-            f"{_BACKUP_LOCATION}:delete",
-            "Delete backup locations; the stored backups stay.",
-        ),
+        "backup": "pinnace.cli.backup.delete:delete",
+        "restore": f"{_RESTORE}:delete",
+        "schedule": f"{_SCHEDULE}:delete",
+        "backup-location": f"{_BACKUP_LOCATION}:delete",
     },
 )

@@ -9,9 +9,10 @@ import pytest
 
 from pinnace.api.kinds import KINDS
 from pinnace.cli.debug import bug as bug_report
-from pinnace.cli.declaring.commands import Group
+from pinnace.cli.declaring.commands import Group, short_help_of
 from pinnace.cli.nouns import NOUNS, noun_of
 from pinnace.cli.program import cli, run
+from pinnace.cli.short_help import SHORT_HELP
 
 
 @pytest.fixture(autouse=True)
@@ -235,14 +236,23 @@ def test_without_a_working_kubectl_its_version_is_unknown(
     assert "- kubectl: unknown\n" in shown
 
 
-def test_the_short_help_of_a_command_that_is_not_loaded_is_its_own() -> None:
+def test_a_list_of_commands_loads_none_and_shows_what_they_declare() -> None:
+    context = click.Context(cli)
+    assert {*cli.lazy.values()} <= SHORT_HELP.keys()
     for noun in ("backup", "restore", "schedule", "backup-location", "snapshot-location", "plugin"):
-        context = click.Context(cli)
         group = cli.get_command(context, noun)
         assert isinstance(group, Group)
-        named = {name: text for name, (_, text) in group.lazy.items()}
 
-        loaded = {name: group.get_command(context, name) for name in named}
+        loaded = {name: group.get_command(context, name) for name in group.list_commands(context)}
 
-        assert named == {name: command and command.get_short_help_str(90) for name, command in loaded.items()}
-        assert named.keys() == {command and command.name for command in loaded.values()}
+        assert group.rows(context) == [(name, short_help_of(each)) for name, each in loaded.items()]
+        assert loaded.keys() == {command and command.name for command in loaded.values()}
+
+
+def test_a_command_without_an_entry_in_the_table_is_loaded_for_its_short_help(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = Group(name="new", lazy={"ls": "pinnace.cli.browse.ls:ls"})
+    monkeypatch.delitem(SHORT_HELP, "pinnace.cli.browse.ls:ls")
+
+    assert group.rows(click.Context(group)) == [("ls", "List what is in a backup.")]

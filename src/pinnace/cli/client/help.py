@@ -19,7 +19,7 @@ class HelpOptions(Options):
 @command(
     "help",
     HelpOptions,
-    short_help="Explain a command or a topic.",
+    short_help="Explain a command or a topic: filters, locations, exit-codes, hooks.",
     examples=(
         ("Explain a command", "pinnace help backup create"),
         ("Explain how to choose what is backed up", "pinnace help filters"),

@@ -19,11 +19,9 @@ from pinnace.cli.declaring.commands import Command, Examples, Group, lazy_comman
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-def group_of(
-    name: str, help: str, *commands: click.Command, lazy: dict[str, tuple[str, str]] | None = None
-) -> Group:
-    """The group of a noun. `lazy` as in `Group`."""
-    made = Group(name=name, help=help, context_settings=CONTEXT, lazy=lazy)
+def group_of(name: str, help: str, *commands: click.Command, **settings: Any) -> Group:
+    """The group of a noun. `settings` as in `Group`."""
+    made = Group(name=name, help=help, context_settings=CONTEXT, **settings)
     for each in commands:
         made.add_command(each)
     return made
@@ -75,7 +73,7 @@ def describe_command(
         describer,
         noun=noun,
         words={"things": f"{noun}s", "details": details},
-        short_help=f"Describe {noun}s.",
+        short_help=f"Describe {things}.",
         help=help,
         paged=True,
         examples=(

@@ -14,6 +14,7 @@ from pinnace.cli.declaring.parsing import words_for_click
 from pinnace.cli.declaring.types import Boolean
 from pinnace.cli.declaring.values import Value
 from pinnace.cli.nouns import noun_of
+from pinnace.cli.short_help import SHORT_HELP
 
 S = TypeVar("S", bound=Options)
 
@@ -225,14 +226,14 @@ class Group(click.Group):
     def __init__(
         self,
         *args: Any,
-        lazy: dict[str, tuple[str, str]] | None = None,
+        lazy: dict[str, str] | None = None,
         has_nouns: bool = False,
         **kwargs: Any,
     ) -> None:
         """Make a group.
 
         Args:
-            lazy: a command's name, and its (`module:attribute`, one line of help); no help = hidden.
+            lazy: the names of commands, and the `module:attribute` of each.
             has_nouns: whether its commands are nouns, so that other words for them are taken too.
         """
         kwargs = {"invoke_without_command": True, "callback": _show_help, **kwargs}
@@ -266,7 +267,7 @@ class Group(click.Group):
         cmd_name = self.canonical(cmd_name)
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = loaded(self.lazy[cmd_name][0])
+        command: click.Command = loaded(self.lazy[cmd_name])
         return command
 
     def shown_commands(self, ctx: click.Context) -> list[str]:
@@ -286,14 +287,19 @@ class Group(click.Group):
             formatter.write_dl(self.rows(ctx))
 
     def rows(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """Name and help of the commands, without importing them, as that would take long."""
+        """Name and short help of the commands. What SHORT_HELP has is not loaded, as that would take long."""
         rows = []
         for name in self.list_commands(ctx):
-            if name in self.lazy:
-                text = self.lazy[name][1]
-            else:
-                command = super().get_command(ctx, name)
-                text = "" if command is None or command.hidden else command.get_short_help_str(90)
+            text = SHORT_HELP.get(self.lazy.get(name, ""))
+            if text is None:
+                text = short_help_of(self.get_command(ctx, name))
             if text:
                 rows.append((name, text))
         return rows
+
+
+def short_help_of(command: click.Command | None) -> str:
+    """The line for a command in lists; empty for one that no list shows: hidden, and without a short help."""
+    if command is None or (command.hidden and not command.short_help):
+        return ""
+    return command.get_short_help_str(90)

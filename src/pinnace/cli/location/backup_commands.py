@@ -27,9 +27,10 @@ group = group_of(
     "backup-location",
     "Work with the locations that backups are kept in.",
     *(describe, delete),
+    short_help="Work with backup locations.",
     lazy={
-        "create": (f"{_LOCATION}.backup_create:create", "Create a backup location."),
-        "get": (f"{_LOCATION}.backup_get:get", "List backup locations."),
-        "set": (f"{_LOCATION}.backup_set:set_", "Change a backup location."),
+        "create": f"{_LOCATION}.backup_create:create",
+        "get": f"{_LOCATION}.backup_get:get",
+        "set": f"{_LOCATION}.backup_set:set_",
     },
 )

@@ -21,8 +21,9 @@ group = group_of(
     "snapshot-location",
     "Work with the locations that volume snapshots are kept in.",
     *(get, describe),
+    short_help="Work with snapshot locations.",
     lazy={
-        "create": (f"{_LOCATION}.snapshot_create:create", "Create a snapshot location."),
-        "set": (f"{_LOCATION}.snapshot_set:set_", "Change a snapshot location."),
+        "create": f"{_LOCATION}.snapshot_create:create",
+        "set": f"{_LOCATION}.snapshot_set:set_",
     },
 )

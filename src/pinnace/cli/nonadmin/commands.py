@@ -170,5 +170,6 @@ group = group_of(
     backup,
     restore,
     location,
-    lazy={"server": ("pinnace.cli.nonadmin.server:server", "Run the controllers of self-service.")},
+    short_help="Back up and restore your own namespace (self-service).",
+    lazy={"server": "pinnace.cli.nonadmin.server:server"},
 )

@@ -6,8 +6,8 @@ group = group_of(
     "plugin",
     "Work with the plugins of the server.",
     lazy={
-        "add": ("pinnace.cli.plugin.add:add", "Add a plugin to the server."),
-        "remove": ("pinnace.cli.plugin.remove:remove", "Remove a plugin from the server."),
-        "get": ("pinnace.cli.plugin.get:get", "List the plugins of the server."),
+        "add": "pinnace.cli.plugin.add:add",
+        "remove": "pinnace.cli.plugin.remove:remove",
+        "get": "pinnace.cli.plugin.get:get",
     },
 )

@@ -8,7 +8,7 @@ from pinnace.cli.declaring.commands import command
 from pinnace.cli.declaring.fields import Options
 
 
-@command("hold-volume", Options, short_help="Keep a volume mounted.", hidden=True)
+@command("hold-volume", Options, short_help="", hidden=True)
 def hold_volume(_ctx: click.Context, _options: Options) -> int:
     """Do nothing until ended; run by the pods that mount volumes whose data is moved."""
     ends = {signal.SIGTERM, signal.SIGINT}

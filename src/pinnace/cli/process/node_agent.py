@@ -50,7 +50,7 @@ class NamedNodeAgentFlags(NodeAgentFlags):
 @command(
     "node-agent",
     NamedNodeAgentFlags,
-    short_help="Run the node agent.",
+    short_help="Run the node agent (the DaemonSet does).",
     hidden=True,
     also=later_flags.accepted(later_flags.OF_NODE_AGENT),
     examples=(
@@ -73,7 +73,7 @@ def node_agent(ctx: click.Context, flags: NamedNodeAgentFlags) -> None:
 @command(
     "server",
     NodeAgentFlags,
-    short_help="Run the node agent.",
+    short_help="",
     hidden=True,
     also=later_flags.accepted(later_flags.OF_NODE_AGENT),
 )

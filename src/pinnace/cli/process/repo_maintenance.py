@@ -22,7 +22,7 @@ class RepoMaintenanceFlags(LoggingFlags):
     repository: str = flag(required=True, help="The BackupRepository.")
 
 
-@command("repo-maintenance", RepoMaintenanceFlags, short_help="Maintain a repository.", hidden=True)
+@command("repo-maintenance", RepoMaintenanceFlags, short_help="", hidden=True)
 def repo_maintenance(ctx: click.Context, flags: RepoMaintenanceFlags) -> int:
     """Maintain the repository of a BackupRepository once; run by the Jobs that the server creates."""
     from pinnace.kube.config import load_config

@@ -21,4 +21,8 @@ _former = group_of(
     "Work with the repositories of volume data.",
     get_command("repo", _THINGS, _examples("restic repo")),
 )
-group = group_of("restic", "Work with restic, which backs up volumes.", _former, server)
+group = group_of(
+    *("restic", "Work with restic, which backs up volumes."),
+    *(_former, server),
+    short_help="Work with restic repositories.",
+)

@@ -17,7 +17,7 @@ class RestoreHelperOptions(Options):
     words: Sequence[str] = arguments("RESTORE_UID", least=0, most=99)
 
 
-@command("restore-helper", RestoreHelperOptions, short_help="Wait for the volumes of a pod.", hidden=True)
+@command("restore-helper", RestoreHelperOptions, short_help="", hidden=True)
 def restore_helper(_ctx: click.Context, options: RestoreHelperOptions) -> int:
     """Wait until the volumes below /restores have their data; run by the init container of restored pods."""
     from pinnace.server.restore_helper import end_on_signals, main

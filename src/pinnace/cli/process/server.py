@@ -152,7 +152,7 @@ class ServerFlags(MonitoringOptions):
 @command(
     "server",
     ServerFlags,
-    short_help="Run the server.",
+    short_help="Run the server (the Deployment does).",
     hidden=True,
     also=later_flags.accepted(later_flags.OF_SERVER),
     examples=(

@@ -33,8 +33,8 @@ group = group_of(
     "Work with schedules.",
     *(get, describe, delete),
     lazy={
-        "create": (f"{_SCHEDULE}.create:create", "Create a schedule."),
-        "pause": (f"{_SCHEDULE}.pause:pause", "Pause schedules."),
-        "unpause": (f"{_SCHEDULE}.pause:unpause", "Unpause schedules."),
+        "create": f"{_SCHEDULE}.create:create",
+        "pause": f"{_SCHEDULE}.pause:pause",
+        "unpause": f"{_SCHEDULE}.pause:unpause",
     },
 )
