@@ -57,6 +57,7 @@ Key = tuple[str, str, str]
 Call = tuple[str, str, str]
 """Verb, plural and name; the name of a list is its label selector."""
 READS = frozenset({"get", "list", "page", "count", "watch", "simulate", "version"})
+_UNSEEN = frozenset({"page", "count", "watch", "version"})
 HOME = "velero"
 """Where `add` puts an object whose namespace is not given."""
 _BY_PLURAL = {kind.plural: known(kind) for kind in reversed(KINDS)}
@@ -196,9 +197,9 @@ class ScriptedCluster:
         """
         self._refusals.append(_Refusal(verb, where, error, subresource, times, passes))
 
-    def relent(self) -> None:
-        """Refuse nothing any more."""
-        self._refusals.clear()
+    def relent(self, where: str | Key = "") -> None:
+        """Refuse nothing of a kind or object any more; of none without an argument."""
+        self._refusals = [each for each in self._refusals if where and each.where != where]
 
     def compact(self) -> None:
         """Forget all former states: watches and lists that began before are answered with 410."""
@@ -285,6 +286,12 @@ class ScriptedCluster:
         key = self.key(resource_of(kind), namespace, name)
         return self._vanish(key) if key in self.objects else None
 
+    def put_all(self, kind: APIResource | str, *objects: JSONObject) -> Self:
+        """Put objects as they are into the cluster."""
+        for obj in objects:
+            self.put(obj, kind)
+        return self
+
     def change(
         self, kind: APIResource | str, name: str, namespace: str | None = HOME, **members: Any
     ) -> JSONObject:
@@ -319,7 +326,13 @@ class ScriptedCluster:
 
     @property
     def calls(self) -> list[Call]:
-        return [request.call for request in self.requests]
+        """Return the calls, without counts, watches and further pages."""
+        return [request.call for request in self.requests if request.verb not in _UNSEEN]
+
+    @property
+    def placed_calls(self) -> list[tuple[str, str, str, str]]:
+        """Return the same as verb, group-resource, namespace and name."""
+        return [(each.verb, *each.key) for each in self.requests if each.verb not in _UNSEEN]
 
     def writes(self) -> list[Call]:
         """Return the calls that write, those that were refused included."""
@@ -653,8 +666,7 @@ class ScriptedCluster:
         is_of_many = verb in ("list", "page", "count", "watch", "version", "create")
         if not is_of_many and (not name or "/" in name or "%" in name or name in (".", "..")):
             raise InvalidName(f"{name!r} cannot be the name of an object")
-        if verb not in ("page", "count", "watch", "version"):
-            self.requests.append(request)
+        self.requests.append(request)
         if verb not in READS and self.fence is not None:
             self.fence.check()
         shown = "" if verb in ("list", "page") else name

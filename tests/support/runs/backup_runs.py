@@ -24,10 +24,11 @@ from pinnace.storage.layout import Layout
 from pinnace.storage.patience import Patience, impatient
 from pinnace.storage.writer_claim import WriterClaim
 from tests.support.clock import START
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.backup.fakes import (
-    FakeCluster,
     a_backup,
     thing,
+    two_a_page,
 )
 
 
@@ -51,10 +52,12 @@ def volume(name: str, key: str) -> JSONObject:
     return thing(PERSISTENT_VOLUMES, name, **rest)
 
 
-def bound_pod() -> FakeCluster:
+def bound_pod() -> ScriptedCluster:
     """Pod ns/p with claim ns/c bound to pv."""
-    cluster = FakeCluster().put(PODS, pod("ns/p", "c")).put(PERSISTENT_VOLUME_CLAIMS, claim("ns/c", "pv"))
-    return cluster.put(PERSISTENT_VOLUMES, volume("pv", "ns/c"))
+    cluster = (
+        two_a_page().put_all(PODS, pod("ns/p", "c")).put_all(PERSISTENT_VOLUME_CLAIMS, claim("ns/c", "pv"))
+    )
+    return cluster.put_all(PERSISTENT_VOLUMES, volume("pv", "ns/c"))
 
 
 class FakeSnapshots:

@@ -1,17 +1,14 @@
-"""A cluster in memory for the engine, and short ways to run a backup of it and look at the result.
+"""The scripted cluster for the engine, and short ways to run a backup of it and look at the result.
 
 Pages are made of JSON and parsed by the real page reader, so that items look as a server sends them.
 """
 
 import json
 import tarfile
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from msgspec.structs import replace
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
@@ -21,9 +18,7 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import KubeError, status_error
 from pinnace.kube.groups import APIGroup, GroupVersion
-from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -42,7 +37,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from tests.support.clock import FrozenClock
-from tests.support.cluster.scripted_api import Call, ScriptedAPI
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 EXTENSIONS_DEPLOYMENTS = APIResource(
     group="extensions", version="v1beta1", name="deployments", kind="Deployment", namespaced=True
@@ -112,93 +107,19 @@ def thing(
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **rest}
 
 
-class FakeCluster(ScriptedAPI[tuple[str, str, str]]):
-    """A cluster to back up, in pages of two objects.
+def two_a_page() -> ScriptedCluster:
+    """A cluster to back up, in pages of two objects."""
+    return ScriptedCluster(page_size=2)
 
-    Attributes:
-        list_errors, get_errors, count_errors: requests that fail, by group-resource.
-        counted: the lists that were counted, by group-resource and namespace.
-        counted_ahead: those that were counted before they were read.
-        cut_out: how many objects are missing from the next lists of a group-resource.
-        fail_after_first_page, restart_after_first_page: lists that break off, or begin again.
-        before_list: called with the group-resource before each list.
-    """
 
-    def __init__(self, *, page_size: int = 2) -> None:
-        super().__init__()
-        self.page_size = page_size
-        self.list_errors: dict[str, KubeError] = {}
-        self.get_errors: dict[str, KubeError] = {}
-        self.count_errors: dict[str, KubeError] = {}
-        self.counted: list[tuple[str, str]] = []
-        self.counted_ahead: list[tuple[str, str]] = []
-        self.cut_out: dict[str, list[int]] = {}
-        self.fail_after_first_page: set[str] = set()
-        self.restart_after_first_page: set[str] = set()
-        self.before_list: Callable[[str], Any] | None = None
+def counted(cluster: ScriptedCluster) -> list[tuple[str, str]]:
+    """Group-resource and namespace of the lists that were counted at their version."""
+    return [each.key[:2] for each in cluster.done("count") if each.options["resourceVersion"]]
 
-    def add(self, resource: APIResource, *names: str, **fields: Any) -> "FakeCluster":
-        """Add objects named `namespace/name` or `name`."""
-        for key in names:
-            namespace, _, name = key.rpartition("/")
-            self.put(resource, thing(resource, name, namespace, **fields))
-        return self
 
-    def put(self, resource: APIResource, *objects: JSONObject) -> "FakeCluster":
-        for obj in objects:
-            metadata = obj["metadata"]
-            self.objects[self.key(resource, metadata.get("namespace") or "", metadata["name"])] = obj
-        return self
-
-    def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
-        kind = resource.group_resource
-        if verb == "list" and self.before_list is not None:
-            self.before_list(kind)
-        errors = {"list": self.list_errors, "get": self.get_errors}.get(verb, {})
-        if kind in errors:
-            raise errors[kind]
-
-    def describe(self, verb: str, resource: APIResource, namespace: str, name: str) -> Call:
-        return (verb, resource.group_resource, namespace, name)
-
-    def chosen(
-        self, resource: APIResource, namespace: str | None, label_selector: str
-    ) -> Iterable[JSONObject]:
-        found = list(super().chosen(resource, namespace, label_selector))
-        cuts = self.cut_out.get(resource.group_resource)
-        return found[cuts.pop(0) :] if cuts else found
-
-    async def count(
-        self, resource: APIResource, namespace: str | None = None, *, resource_version: str = ""
-    ) -> int | None:
-        if resource_version:
-            assert resource_version == "1"
-            self.counted.append((resource.group_resource, namespace or ""))
-        else:
-            self.counted_ahead.append((resource.group_resource, namespace or ""))
-        if resource.group_resource in self.count_errors:
-            raise self.count_errors[resource.group_resource]
-        return sum(namespace in (None, item["metadata"].get("namespace")) for item in self.of(resource))
-
-    async def list_pages(
-        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
-    ) -> AsyncGenerator[Page, None]:
-        name = resource.group_resource
-        number = 0
-        async with aclosing(super().list_pages(resource, namespace, label_selector=label_selector)) as pages:
-            async for page in pages:
-                if number == 1 and name in self.fail_after_first_page:
-                    raise status_error(500, {"message": "etcd is gone"})
-                if number == 1 and name in self.restart_after_first_page:
-                    break
-                yield page
-                number += 1
-            else:
-                return
-        first = True
-        async for page in super().list_pages(resource, namespace, label_selector=label_selector):
-            yield replace(page, restarted=True) if first else page
-            first = False
+def counted_ahead(cluster: ScriptedCluster) -> list[tuple[str, str]]:
+    """Group-resource and namespace of the lists that were counted before they were read."""
+    return [each.key[:2] for each in cluster.done("count") if not each.options["resourceVersion"]]
 
 
 @dataclass
@@ -274,7 +195,7 @@ class Outcome:
 
 async def run_backup(
     tmp_path: Path,
-    cluster: FakeCluster,
+    cluster: ScriptedCluster,
     backup: Backup | None = None,
     *,
     discovery: Discovery | None = None,

@@ -9,24 +9,25 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.backup.breadth import FEW, is_cheaper
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS
-from tests.unit.backup.fakes import FakeCluster, a_backup, run_backup
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.backup.fakes import a_backup, counted_ahead, run_backup
 
 NAMED = [f"ns{number}" for number in range(FEW + 1)]
 FORBIDDEN = status_error(403, {"kind": "Status", "message": "forbidden"})
 
 
-def cluster(objects: int = 2) -> FakeCluster:
+def cluster(objects: int = 2) -> ScriptedCluster:
     """So many ConfigMaps and Pods in each of the named namespaces and in another one."""
-    made = FakeCluster(page_size=50)
+    made = ScriptedCluster(page_size=50)
     for namespace in (*NAMED, "other"):
-        made.add(NAMESPACES, namespace)
-        made.add(CONFIGMAPS, *(f"{namespace}/c{number}" for number in range(objects)))
-        made.add(PODS, f"{namespace}/p")
+        made.add_all(NAMESPACES, namespace)
+        made.add_all(CONFIGMAPS, *(f"{namespace}/c{number}" for number in range(objects)))
+        made.add_all(PODS, f"{namespace}/p")
     return made
 
 
-def lists(made: FakeCluster, kind: str) -> list[str]:
-    return [call[2] for call in made.calls if call[:2] == ("list", kind)]
+def lists(made: ScriptedCluster, kind: str) -> list[str]:
+    return [call[2] for call in made.placed_calls if call[:2] == ("list", kind)]
 
 
 def backup(**changes: Any) -> Any:
@@ -76,7 +77,7 @@ async def test_few_namespaces_are_not_worth_a_question(tmp_path: Path) -> None:
     )
 
     assert lists(made, "configmaps") == NAMED[:FEW]
-    assert made.counted_ahead == []
+    assert counted_ahead(made) == []
 
 
 @pytest.mark.parametrize("refused", ["the count", "the list"])
@@ -85,14 +86,14 @@ async def test_a_user_without_rights_to_all_gets_the_lists_of_the_namespaces(
 ) -> None:
     made = cluster()
     if refused == "the count":
-        made.count_errors["configmaps"] = FORBIDDEN
+        made.refuse("count", "configmaps", FORBIDDEN)
     else:
 
-        def check(kind: str) -> None:
-            if kind == "configmaps" and made.calls[-1:] == [("list", "configmaps", "", "")]:
+        def check(verb: str, plural: str, _: str) -> None:
+            if (verb, plural) == ("list", "configmaps") and not made.requests[-1].namespace:
                 raise FORBIDDEN
 
-        made.before_list = check
+        made.before = check
     outcome = await run_backup(tmp_path, made, backup())
 
     assert [each for each in lists(made, "configmaps") if each] == NAMED
@@ -104,10 +105,11 @@ async def test_a_list_of_all_that_breaks_off_is_replaced_and_nothing_is_there_tw
     made = cluster()
     made.page_size = 3
 
-    def check(kind: str) -> None:
-        made.fail_after_first_page = {"configmaps"} if not lists(made, "configmaps")[1:] else set()
+    def check(verb: str, plural: str, _: str) -> None:
+        if (verb, plural) == ("page", "configmaps") and not lists(made, "configmaps")[1:]:
+            raise status_error(500, {"message": "etcd is gone"})
 
-    made.before_list = check
+    made.before = check
     outcome = await run_backup(tmp_path, made, backup())
 
     assert lists(made, "configmaps") == ["", *NAMED]
@@ -122,7 +124,7 @@ async def test_the_backup_of_a_tenant_reads_no_namespace_of_others(tmp_path: Pat
 
     outcome = await run_backup(tmp_path, made, of_tenant)
 
-    assert (lists(made, "configmaps"), made.counted_ahead) == (NAMED, [])
+    assert (lists(made, "configmaps"), counted_ahead(made)) == (NAMED, [])
     assert sorted(outcome.items) == EXPECTED
 
 
@@ -130,11 +132,11 @@ async def test_a_namespace_that_appears_later_is_not_half_in_the_backup(tmp_path
     """A pattern stands for the namespaces that were there when the backup began."""
     made = cluster()
 
-    def check(kind: str) -> None:
-        if kind == "configmaps":
-            made.add(CONFIGMAPS, "ns-late/c")
+    def check(verb: str, plural: str, _: str) -> None:
+        if (verb, plural) == ("list", "configmaps"):
+            made.add_all(CONFIGMAPS, "ns-late/c")
 
-    made.before_list = check
+    made.before = check
     outcome = await run_backup(
         tmp_path, made, a_backup(included_namespaces=["ns*"], included_resources=["configmaps", "namespaces"])
     )

@@ -24,24 +24,25 @@ from pinnace.kube.resources import (
 )
 from pinnace.plugins.protocols import ResourceSelector
 from tests.support.clock import TickingClock
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.backup.fakes import (
     EXTENSIONS_DEPLOYMENTS,
     NEW_EVENTS,
     FakeAction,
-    FakeCluster,
     a_backup,
     discovery_of,
     related,
     run_backup,
     thing,
+    two_a_page,
 )
 
 
-def usual_cluster() -> FakeCluster:
+def usual_cluster() -> ScriptedCluster:
     """Pods and deployments foo/bar and zoo/raz, volumes bar and baz."""
-    cluster = FakeCluster()
-    cluster.add(PODS, "foo/bar", "zoo/raz").add(DEPLOYMENTS, "foo/bar", "zoo/raz")
-    return cluster.add(PERSISTENT_VOLUMES, "bar", "baz")
+    cluster = two_a_page()
+    cluster.add_all(PODS, "foo/bar", "zoo/raz").add_all(DEPLOYMENTS, "foo/bar", "zoo/raz")
+    return cluster.add_all(PERSISTENT_VOLUMES, "bar", "baz")
 
 
 def hooks_for(resource: str) -> BackupHooks:
@@ -57,7 +58,8 @@ FOO_ONLY = ["pods/foo/bar", "deployments.apps/foo/bar"]
 
 @pytest.mark.spec("BKP-021")
 async def test_everything_is_there_twice_after_the_version_file(tmp_path: Path) -> None:
-    outcome = await run_backup(tmp_path, usual_cluster())
+    cluster = usual_cluster()
+    outcome = await run_backup(tmp_path, cluster)
     assert outcome.names[0] == "metadata/version"
     places = {
         "pods": ("namespaces/foo/bar", "namespaces/zoo/raz"),
@@ -70,7 +72,7 @@ async def test_everything_is_there_twice_after_the_version_file(tmp_path: Path) 
         for place in found
         for version in ("v1-preferredversion/", "")
     )
-    deployment = thing(DEPLOYMENTS, "bar", "foo")
+    deployment = cluster.stored(DEPLOYMENTS, "bar", "foo")
     assert outcome.item("resources/deployments.apps/namespaces/foo/bar.json") == deployment
     assert (outcome.errors, outcome.warnings) == (0, 0)
 
@@ -189,20 +191,20 @@ async def test_filters_select_the_items_of_a_backup(
 
 @pytest.mark.spec("BKP-030")
 async def test_label_selector_goes_to_the_server(tmp_path: Path) -> None:
-    cluster = usual_cluster().add(PODS, "foo/labelled", labels={"a": "b"})
-    cluster.add(PERSISTENT_VOLUMES, "labelled", labels={"a": "b"})
+    cluster = usual_cluster().add_all(PODS, "foo/labelled", labels={"a": "b"})
+    cluster.add_all(PERSISTENT_VOLUMES, "labelled", labels={"a": "b"})
     backup = a_backup(label_selector=LabelSelector(match_labels={"a": "b"}))
     outcome = await run_backup(tmp_path, cluster, backup)
     assert outcome.items == ["pods/foo/labelled", "persistentvolumes/labelled"]
-    lists = [call for call in cluster.calls if call[0] == "list" and call[1] != "namespaces"]
+    lists = [call for call in cluster.placed_calls if call[0] == "list" and call[1] != "namespaces"]
     assert {call[3] for call in lists} == {"a=b"}
 
 
 async def test_a_namespace_is_in_a_selective_backup_if_something_in_it_is(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "empty", "full", "skipped")
-    cluster.add(NAMESPACES, "chosen", labels={"a": "b"})
+    cluster = two_a_page().add_all(NAMESPACES, "empty", "full", "skipped")
+    cluster.add_all(NAMESPACES, "chosen", labels={"a": "b"})
     for resource in (PODS, CONFIGMAPS):
-        cluster.add(resource, "full/x", labels={"a": "b"}).add(resource, "empty/x")
+        cluster.add_all(resource, "full/x", labels={"a": "b"}).add_all(resource, "empty/x")
     selector = LabelSelector(match_labels={"a": "b"})
     for names in ([], ["empty", "full", "chosen"], ["*l", "[ce]*"]):
         outcome = await run_backup(
@@ -222,8 +224,12 @@ async def test_a_namespace_is_in_a_selective_backup_if_something_in_it_is(tmp_pa
 async def test_a_namespace_that_is_being_deleted_is_left_out_with_a_warning(
     tmp_path: Path, resource: APIResource, names: list[str]
 ) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "there").add(NAMESPACES, "gone", deleting=True)
-    cluster.add(resource, "gone/rest", "there/x")
+    cluster = (
+        two_a_page()
+        .add_all(NAMESPACES, "there")
+        .add_all(NAMESPACES, "gone", deletionTimestamp="2021-08-11T21:00:00Z")
+    )
+    cluster.add_all(resource, "gone/rest", "there/x")
     outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=names))
 
     assert sorted(outcome.items) == sorted([f"{resource.group_resource}/there/x", "namespaces/there"])
@@ -233,10 +239,10 @@ async def test_a_namespace_that_is_being_deleted_is_left_out_with_a_warning(
 
 @pytest.mark.spec("BEY-024")
 async def test_an_object_that_several_selectors_match_is_in_the_backup_once(tmp_path: Path) -> None:
-    cluster = FakeCluster()
+    cluster = two_a_page()
     for name, labels in (("both", {"a": "1", "b": "2"}), ("one", {"b": "2"}), ("other", {"b": "3"})):
-        cluster.add(PODS, f"ns/{name}", labels=labels)
-        cluster.add(SECRETS, f"ns/{name}", labels=labels)
+        cluster.add_all(PODS, f"ns/{name}", labels=labels)
+        cluster.add_all(SECRETS, f"ns/{name}", labels=labels)
     selectors = [LabelSelector(match_labels={"a": "1"}), LabelSelector(match_labels={"b": "2"})]
     outcome = await run_backup(tmp_path, cluster, a_backup(or_label_selectors=selectors))
 
@@ -252,10 +258,10 @@ async def test_an_object_that_several_selectors_match_is_in_the_backup_once(tmp_
 
 @pytest.mark.found("Z3")
 async def test_many_selectors_cost_one_list_of_each_kind(tmp_path: Path) -> None:
-    cluster = FakeCluster()
+    cluster = two_a_page()
     for name, labels in (("in", {"k7": "v", "k999": "v"}), ("out", {"k7": "w"}), ("bare", {})):
         for kind in (PODS, SECRETS, CONFIGMAPS):
-            cluster.add(kind, f"ns/{name}", labels=labels)
+            cluster.add_all(kind, f"ns/{name}", labels=labels)
     selectors = [LabelSelector(match_labels={f"k{number}": "v"}) for number in range(1000)]
     outcome = await run_backup(tmp_path, cluster, a_backup(or_label_selectors=selectors))
 
@@ -274,19 +280,23 @@ async def test_empty_label_selector_matches_everything(tmp_path: Path) -> None:
 @pytest.mark.spec("BKP-031")
 @pytest.mark.parametrize("resource", [PODS, CONFIGMAPS])
 async def test_an_item_with_the_exclusion_label_is_left_out(tmp_path: Path, resource: APIResource) -> None:
-    cluster = FakeCluster()
+    cluster = two_a_page()
     for value in ("true", "false", "1", ""):
-        cluster.add(resource, f"ns/v{value}", labels={"velero.io/exclude-from-backup": value, "a": "b"})
+        cluster.add_all(resource, f"ns/v{value}", labels={"velero.io/exclude-from-backup": value, "a": "b"})
     backup = a_backup(label_selector=LabelSelector(match_labels={"a": "b"}))
     outcome = await run_backup(tmp_path, cluster, backup)
     name = resource.group_resource
-    assert outcome.items == [f"{name}/ns/vfalse", f"{name}/ns/v1", f"{name}/ns/v"]
+    assert outcome.items == [f"{name}/ns/v", f"{name}/ns/v1", f"{name}/ns/vfalse"]
 
 
 @pytest.mark.spec("BKP-032")
 @pytest.mark.parametrize("resource", [PODS, CONFIGMAPS])
 async def test_what_is_being_deleted_is_left_out(tmp_path: Path, resource: APIResource) -> None:
-    cluster = FakeCluster().add(resource, "ns/gone", deleting=True).add(resource, "ns/there")
+    cluster = (
+        two_a_page()
+        .add_all(resource, "ns/gone", deletionTimestamp="2021-08-11T21:00:00Z")
+        .add_all(resource, "ns/there")
+    )
     outcome = await run_backup(tmp_path, cluster)
     assert outcome.items == [f"{resource.group_resource}/ns/there"]
 
@@ -296,7 +306,7 @@ async def test_what_is_being_deleted_is_left_out(tmp_path: Path, resource: APIRe
 async def test_included_namespaces_are_collected_by_name(
     tmp_path: Path, include_cluster: bool | None
 ) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "ns-1", "ns-2")
+    cluster = two_a_page().add_all(NAMESPACES, "ns-1", "ns-2")
     backup = a_backup(
         included_namespaces=["ns-1"],
         included_resources=["namespaces"],
@@ -337,21 +347,21 @@ CLUSTER_SCOPED = "As a namespace is excluded, cluster-scoped objects are saved o
 async def test_an_excluded_namespace_that_takes_cluster_scoped_objects_away_is_a_warning(
     tmp_path: Path, fields: dict[str, Any], advice: str
 ) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "ns-1", "ns-2").add(CONFIGMAPS, "ns-1/c")
+    cluster = two_a_page().add_all(NAMESPACES, "ns-1", "ns-2").add_all(CONFIGMAPS, "ns-1/c")
     outcome = await run_backup(tmp_path, cluster, a_backup(**{"excluded_namespaces": ["ns-2"], **fields}))
     assert (CLUSTER_SCOPED in outcome.log) is bool(advice)
     assert advice in outcome.log
 
 
 async def test_namespaces_listed_are_filtered_by_name(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "ns-1", "ns-2", "ns-3")
+    cluster = two_a_page().add_all(NAMESPACES, "ns-1", "ns-2", "ns-3")
     outcome = await run_backup(tmp_path, cluster, a_backup(excluded_namespaces=["ns-2"]))
     assert outcome.items == ["namespaces/ns-1", "namespaces/ns-3"]
 
 
 @pytest.mark.spec("BEY-027")
 async def test_missing_namespace_is_an_error_and_unselected_one_is_skipped(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "plain").add(NAMESPACES, "labelled", labels={"a": "b"})
+    cluster = two_a_page().add_all(NAMESPACES, "plain").add_all(NAMESPACES, "labelled", labels={"a": "b"})
     backup = a_backup(
         included_namespaces=["labelled", "missing", "plain"],
         label_selector=LabelSelector(match_labels={"a": "b"}),
@@ -377,8 +387,8 @@ async def test_missing_namespace_is_an_error_and_unselected_one_is_skipped(tmp_p
 async def test_globs_among_the_included_namespaces_select_by_name(
     tmp_path: Path, includes: list[str], excludes: list[str], expected: list[str], warnings: int
 ) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "app-a", "app-b", "db", "kube-system")
-    cluster.add(CONFIGMAPS, "app-a/c", "app-b/c", "db/c", "kube-system/c")
+    cluster = two_a_page().add_all(NAMESPACES, "app-a", "app-b", "db", "kube-system")
+    cluster.add_all(CONFIGMAPS, "app-a/c", "app-b/c", "db/c", "kube-system/c")
     backup = a_backup(included_namespaces=includes, excluded_namespaces=excludes)
     outcome = await run_backup(tmp_path, cluster, backup)
     found = [*(f"configmaps/{name}/c" for name in expected), *(f"namespaces/{name}" for name in expected)]
@@ -391,7 +401,7 @@ async def test_globs_among_the_included_namespaces_select_by_name(
     ("include", "expected"), [("ns?", ["ns1", "ns2", "ns3"]), ("ns[12]", ["ns1", "ns2"]), ("ns?2", ["ns12"])]
 )
 async def test_a_glob_counts_characters(tmp_path: Path, include: str, expected: list[str]) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "ns1", "ns12", "ns2", "ns3")
+    cluster = two_a_page().add_all(NAMESPACES, "ns1", "ns12", "ns2", "ns3")
     outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=[include]))
     assert outcome.items == [f"namespaces/{name}" for name in expected]
 
@@ -412,14 +422,14 @@ EXCLUDED = {"velero.io/exclude-from-backup": "true"}
 async def test_a_namespace_with_the_label_that_excludes_is_left_out_with_its_contents(
     tmp_path: Path, resource: APIResource, spec: dict[str, Any], warnings: int
 ) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "seen").add(NAMESPACES, "secret", labels=EXCLUDED)
-    cluster.add(resource, "seen/a", "secret/b")
+    cluster = two_a_page().add_all(NAMESPACES, "seen").add_all(NAMESPACES, "secret", labels=EXCLUDED)
+    cluster.add_all(resource, "seen/a", "secret/b")
     name = resource.group_resource
     # Objects that others need are no way around the label either.
     action = FakeAction(
         ResourceSelector(included_resources=(name,)), additional=lambda item: [related(SECRETS, "secret/s")]
     )
-    cluster.add(SECRETS, "secret/s")
+    cluster.add_all(SECRETS, "secret/s")
 
     outcome = await run_backup(tmp_path, cluster, a_backup(**spec), actions=[action])
 
@@ -433,7 +443,7 @@ async def test_a_namespace_with_the_label_that_excludes_is_left_out_with_its_con
 async def test_cluster_scoped_objects_stay_in_where_a_namespace_is_left_out_by_its_label(
     tmp_path: Path,
 ) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "secret", labels=EXCLUDED).add(PERSISTENT_VOLUMES, "pv")
+    cluster = two_a_page().add_all(NAMESPACES, "secret", labels=EXCLUDED).add_all(PERSISTENT_VOLUMES, "pv")
 
     outcome = await run_backup(tmp_path, cluster)
 
@@ -441,8 +451,8 @@ async def test_cluster_scoped_objects_stay_in_where_a_namespace_is_left_out_by_i
 
 
 async def test_a_backup_of_all_namespaces_whose_labels_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/c")
-    cluster.list_errors["namespaces"] = status_error(403, {"message": "namespaces are forbidden"})
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/c")
+    cluster.refuse("list", "namespaces", status_error(403, {"message": "namespaces are forbidden"}))
 
     outcome = await run_backup(tmp_path, cluster)
 
@@ -454,8 +464,8 @@ async def test_a_backup_of_all_namespaces_whose_labels_cannot_be_read_is_an_erro
 async def test_patterns_that_cannot_be_resolved_fail_the_backup_unless_namespaces_are_named(
     tmp_path: Path,
 ) -> None:
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/c")
-    cluster.list_errors["namespaces"] = status_error(403, {"message": "namespaces are forbidden"})
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/c")
+    cluster.refuse("list", "namespaces", status_error(403, {"message": "namespaces are forbidden"}))
 
     with pytest.raises(FatalBackupError, match=r"choose no namespace, as none can be listed: .*forbidden"):
         await run_backup(tmp_path, cluster, a_backup(included_namespaces=["n*"]))
@@ -465,10 +475,11 @@ async def test_patterns_that_cannot_be_resolved_fail_the_backup_unless_namespace
 
 
 async def test_a_user_who_may_not_read_namespaces_backs_up_a_named_one(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(CONFIGMAPS, "own/c")
+    cluster = two_a_page().add_all(CONFIGMAPS, "own/c")
     forbidden = status_error(403, {"message": "forbidden"})
     for listed in ("namespaces", "clusterrolebindings.rbac.authorization.k8s.io"):
-        cluster.list_errors[listed] = cluster.get_errors[listed] = forbidden
+        cluster.refuse("list", listed, forbidden)
+        cluster.refuse("get", listed, forbidden)
     backup = a_backup(included_namespaces=["own"], included_resources=["configmaps"])
 
     outcome = await run_backup(tmp_path, cluster, backup)
@@ -481,7 +492,7 @@ async def test_a_user_who_may_not_read_namespaces_backs_up_a_named_one(tmp_path:
 async def test_a_named_namespace_that_does_not_exist_is_one_error(
     tmp_path: Path, namespaces: list[str], resources: list[str]
 ) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "ns")
+    cluster = two_a_page().add_all(NAMESPACES, "ns")
     backup = a_backup(included_namespaces=namespaces, included_resources=resources)
 
     outcome = await run_backup(tmp_path, cluster, backup)
@@ -527,10 +538,10 @@ async def test_a_backup_that_selects_nothing_has_a_warning(tmp_path: Path, spec:
 
 
 async def test_literal_namespaces_are_listed_one_by_one(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(CONFIGMAPS, "b/x", "a/x", "c/x")
+    cluster = two_a_page().add_all(CONFIGMAPS, "b/x", "a/x", "c/x")
     backup = a_backup(included_namespaces=["b", "a"], included_resources=["configmaps"])
     outcome = await run_backup(tmp_path, cluster, backup)
-    assert sorted(cluster.calls) == [
+    assert sorted(cluster.placed_calls) == [
         ("get", "namespaces", "", "a"),
         ("get", "namespaces", "", "b"),
         ("list", "configmaps", "a", ""),
@@ -542,8 +553,8 @@ async def test_literal_namespaces_are_listed_one_by_one(tmp_path: Path) -> None:
 
 @pytest.mark.spec("BKP-037")
 async def test_ordered_resources_are_collected_first(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(PODS, "ns1/pod1", "ns1/pod2", "ns1/pod3")
-    cluster.add(PERSISTENT_VOLUMES, "pv1", "pv2", "pv3")
+    cluster = two_a_page().add_all(PODS, "ns1/pod1", "ns1/pod2", "ns1/pod3")
+    cluster.add_all(PERSISTENT_VOLUMES, "pv1", "pv2", "pv3")
     backup = a_backup(ordered_resources={"pods": "ns1/pod2,ns1/pod1", "persistentvolumes": "pv5,pv2,pv1"})
     outcome = await run_backup(tmp_path, cluster, backup)
     assert outcome.items == [
@@ -560,7 +571,9 @@ async def test_ordered_resources_are_collected_first(tmp_path: Path) -> None:
 
 async def test_order_names_only_what_would_be_collected(tmp_path: Path) -> None:
     cluster = (
-        FakeCluster().add(CONFIGMAPS, "in/a", "in/b", "out/c").add(CONFIGMAPS, "in/d", labels={"a": "b"})
+        two_a_page()
+        .add_all(CONFIGMAPS, "in/a", "in/b", "out/c")
+        .add_all(CONFIGMAPS, "in/d", labels={"a": "b"})
     )
     backup = a_backup(
         included_namespaces=["in"],
@@ -574,7 +587,7 @@ async def test_order_names_only_what_would_be_collected(tmp_path: Path) -> None:
 
 @pytest.mark.spec("BKP-038")
 async def test_deployments_are_taken_from_one_group(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(DEPLOYMENTS, "ns/d").add(EXTENSIONS_DEPLOYMENTS, "ns/d")
+    cluster = two_a_page().add_all(DEPLOYMENTS, "ns/d").add_all(EXTENSIONS_DEPLOYMENTS, "ns/d")
     both = discovery_of([EXTENSIONS_DEPLOYMENTS, DEPLOYMENTS])
     for _ in range(2):
         outcome = await run_backup(tmp_path, cluster, discovery=both)
@@ -588,11 +601,11 @@ async def test_cohabitation_is_limited_to_its_groups(tmp_path: Path) -> None:
         group="example.com", version="v1", name="deployments", kind="Deployment", namespaced=True
     )
     cluster = (
-        FakeCluster()
-        .add(DEPLOYMENTS, "ns/d")
-        .add(foreign, "ns/f")
-        .add(EVENTS, "ns/e")
-        .add(NEW_EVENTS, "ns/e")
+        two_a_page()
+        .add_all(DEPLOYMENTS, "ns/d")
+        .add_all(foreign, "ns/f")
+        .add_all(EVENTS, "ns/e")
+        .add_all(NEW_EVENTS, "ns/e")
     )
     served = discovery_of([EVENTS, DEPLOYMENTS, foreign, NEW_EVENTS])
     outcome = await run_backup(tmp_path, cluster, discovery=served)
@@ -605,7 +618,7 @@ async def test_other_versions_have_one_copy(tmp_path: Path) -> None:
     beta = APIResource(
         group="apps", version="v1beta1", name="deployments", kind="Deployment", namespaced=True
     )
-    cluster = FakeCluster().add(DEPLOYMENTS, "ns/d")
+    cluster = two_a_page().add_all(DEPLOYMENTS, "ns/d")
     served = discovery_of([DEPLOYMENTS, beta], all_versions=True)
     outcome = await run_backup(tmp_path, cluster, discovery=served)
     assert outcome.names[1:] == [
@@ -616,9 +629,9 @@ async def test_other_versions_have_one_copy(tmp_path: Path) -> None:
 
 
 async def test_failing_list_is_an_error_and_the_rest_continues(tmp_path: Path) -> None:
-    cluster = usual_cluster().add(SECRETS, "foo/s")
-    cluster.list_errors["pods"] = status_error(403, {"message": "pods is forbidden"})
-    cluster.list_errors["secrets"] = ConnectionFailed("cut")
+    cluster = usual_cluster().add_all(SECRETS, "foo/s")
+    cluster.refuse("list", "pods", status_error(403, {"message": "pods is forbidden"}))
+    cluster.refuse("list", "secrets", ConnectionFailed("cut"))
     outcome = await run_backup(tmp_path, cluster)
     assert sorted(outcome.items) == sorted(VOLUMES + DEPLOYMENTS_ONLY)
     assert outcome.errors == 2
@@ -626,8 +639,8 @@ async def test_failing_list_is_an_error_and_the_rest_continues(tmp_path: Path) -
 
 
 async def test_list_that_breaks_half_way_is_never_silent(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/a", "ns/b", "ns/c")
-    cluster.fail_after_first_page.add("configmaps")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/a", "ns/b", "ns/c")
+    cluster.refuse("page", "configmaps", status_error(500, {"message": "etcd is gone"}))
     outcome = await run_backup(tmp_path, cluster)
     assert outcome.items == ["configmaps/ns/a", "configmaps/ns/b"]
     assert outcome.errors == 1
@@ -635,8 +648,15 @@ async def test_list_that_breaks_half_way_is_never_silent(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("resource", [CONFIGMAPS, PODS])
 async def test_restarted_list_gives_nothing_twice(tmp_path: Path, resource: APIResource) -> None:
-    cluster = FakeCluster().add(resource, "ns/a", "ns/b", "ns/c")
-    cluster.restart_after_first_page.add(resource.group_resource)
+    cluster = two_a_page().add_all(resource, "ns/a", "ns/b", "ns/c")
+    cluster.offers_tokens = False
+
+    def expire(verb: str, _plural: str, _name: str) -> None:
+        if verb == "page" and "page" not in {each.verb for each in cluster.requests[:-1]}:
+            cluster.add_all(SECRETS, "ns/later")
+            cluster.compact()
+
+    cluster.before = expire
     outcome = await run_backup(tmp_path, cluster)
     name = resource.group_resource
     assert outcome.items == [f"{name}/ns/a", f"{name}/ns/b", f"{name}/ns/c"]
@@ -645,8 +665,8 @@ async def test_restarted_list_gives_nothing_twice(tmp_path: Path, resource: APIR
 
 @pytest.mark.spec("BKP-062", "BKP-063")
 async def test_the_resource_list_and_the_progress_have_all_items(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(PODS, "ns2/pod2", "ns1/pod1").add(DEPLOYMENTS, "default/my-deploy")
-    cluster.add(PERSISTENT_VOLUMES, "my-pv")
+    cluster = two_a_page().add_all(PODS, "ns2/pod2", "ns1/pod1").add_all(DEPLOYMENTS, "default/my-deploy")
+    cluster.add_all(PERSISTENT_VOLUMES, "my-pv")
     outcome = await run_backup(tmp_path, cluster, clock=TickingClock())
     assert outcome.result.resource_list == {
         "apps/v1/Deployment": ["default/my-deploy"],
@@ -659,7 +679,7 @@ async def test_the_resource_list_and_the_progress_have_all_items(tmp_path: Path)
 
 
 async def test_the_estimate_is_logged_for_each_item(tmp_path: Path) -> None:
-    cluster = FakeCluster(page_size=1).add(CONFIGMAPS, "ns/a", "ns/b", "ns/c")
+    cluster = ScriptedCluster(page_size=1).add_all(CONFIGMAPS, "ns/a", "ns/b", "ns/c")
     outcome = await run_backup(tmp_path, cluster, a_backup(included_resources=["configmaps"]))
     lines = [line for line in outcome.log.splitlines() if "Backed up" in line]
     assert [line.split('msg="')[1].split(" (")[0] for line in lines] == [
@@ -671,10 +691,10 @@ async def test_the_estimate_is_logged_for_each_item(tmp_path: Path) -> None:
 
 async def test_items_are_stored_with_all_their_fields(tmp_path: Path) -> None:
     extra = {"data": {"x": "<&>\u2028"}, "big": 2**62, "float": 1.5}
-    cluster = FakeCluster().put(CONFIGMAPS, {**thing(CONFIGMAPS, "a", "ns"), **extra})
+    cluster = two_a_page().put_all(CONFIGMAPS, {**thing(CONFIGMAPS, "a", "ns"), **extra})
     outcome = await run_backup(tmp_path, cluster)
     path = "resources/configmaps/namespaces/ns/a.json"
-    assert json.loads(outcome.members[path]) == {**thing(CONFIGMAPS, "a", "ns"), **extra}
+    assert json.loads(outcome.members[path]) == {**cluster.stored(CONFIGMAPS, "a", "ns"), **extra}
     assert (
         outcome.members[path]
         == outcome.members["resources/configmaps/v1-preferredversion/namespaces/ns/a.json"]
@@ -703,9 +723,9 @@ async def test_which_namespaces_patterns_mean(
     warnings: int,
     errors: int,
 ) -> None:
-    cluster = FakeCluster()
+    cluster = two_a_page()
     for name in ("app-a", "app-b", "db", "kube-system", "ns1", "ns2", "ns3", "ns12"):
-        cluster.add(NAMESPACES, name).add(CONFIGMAPS, f"{name}/m")
+        cluster.add_all(NAMESPACES, name).add_all(CONFIGMAPS, f"{name}/m")
     spec = {"included_namespaces": included, "excluded_namespaces": excluded}
     outcome = await run_backup(tmp_path, cluster, a_backup(**spec))
 
@@ -735,7 +755,7 @@ async def test_a_kind_that_a_plugin_names_and_that_does_not_exist_is_a_warning(
 ) -> None:
     action = FakeAction(ResourceSelector(included_resources=wanted), name=name)
 
-    cluster = FakeCluster().add(NAMESPACES, "shop").add(SECRETS, "shop/s")
+    cluster = two_a_page().add_all(NAMESPACES, "shop").add_all(SECRETS, "shop/s")
     outcome = await run_backup(tmp_path, cluster, a_backup(), actions=[action])
 
     logged = [line for line in outcome.log.splitlines() if "is called for no" in line]

@@ -11,12 +11,11 @@ from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, status_error
-from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, APIResource
 from pinnace.plugins.protocols import ResourceSelector
+from tests.support.cluster.scripted_cluster import Request, ScriptedCluster
 from tests.unit.backup.fakes import (
     FakeAction,
-    FakeCluster,
     Outcome,
     a_backup,
     discovery_of,
@@ -34,38 +33,41 @@ DEAD = status_error(
 pytestmark = pytest.mark.found("R11")
 
 
-class Stored(FakeCluster):
+class Stored(ScriptedCluster):
     """A cluster that lists shapes in some versions only, each shape in the one in which it is stored.
 
     Attributes:
-        stored: the versions of single shapes; the others can be listed in every listable version.
+        versions: those of single shapes; the others can be listed in every listable version.
         dies_after: the list of this number, from 1, is the last one before the webhook stops answering.
     """
 
     def __init__(self, *listable: str, error: KubeError = DEAD) -> None:
-        super().__init__()
+        super().__init__(page_size=2)
         self.listable = listable
         self.error = error
         self.tried: list[tuple[str, str]] = []
-        self.stored: dict[str, str] = {}
+        self.versions: dict[str, str] = {}
         self.dies_after: int | None = None
-        self.add(NAMESPACES, "a", "b")
+        self.add_all(NAMESPACES, "a", "b")
 
-    def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
-        super().check(verb, resource, namespace, name)
-        if verb == "list" and resource.group_resource == V2.group_resource:
-            self.tried.append((resource.version, namespace))
+    def check(self, request: Request) -> None:
+        super().check(request)
+        resource = request.resource
+        if request.verb == "list" and resource.group_resource == V2.group_resource:
+            self.tried.append((resource.version, request.namespace))
             if self.dies_after is not None and len(self.tried) > self.dies_after:
                 self.listable = ("v1",)
             if resource.version not in self.listable:
                 raise self.error
 
-    def page(self, resource: APIResource, items: Iterable[JSONObject], *rest: Any, **more: Any) -> Page:
+    def page(
+        self, resource: APIResource, items: Iterable[JSONObject], version: int, **metadata: Any
+    ) -> bytes:
         items = list(items)
         for item in items:
-            if self.stored.get(item["metadata"]["name"], resource.version) != resource.version:
+            if self.versions.get(item["metadata"]["name"], resource.version) != resource.version:
                 raise self.error
-        return super().page(resource, items, *rest, **more)
+        return super().page(resource, items, version, **metadata)
 
 
 def definition(strategy: str = "Webhook", storage: str = "v1") -> JSONObject:
@@ -76,8 +78,8 @@ def definition(strategy: str = "Webhook", storage: str = "v1") -> JSONObject:
 
 def world(*listable: str, **fields: Any) -> Stored:
     cluster = Stored(*listable, **fields)
-    cluster.put(CUSTOM_RESOURCE_DEFINITIONS, definition())
-    cluster.add(V2, "a/one", "a/two", "a/three", "b/four")
+    cluster.put_all(CUSTOM_RESOURCE_DEFINITIONS, definition())
+    cluster.add_all(V2, "a/one", "a/two", "a/three", "b/four")
     return cluster
 
 
@@ -141,7 +143,7 @@ async def test_if_no_version_can_be_listed_there_is_one_error_and_the_definition
 )
 async def test_other_failures_of_lists_are_errors(tmp_path: Path, strategy: str, error: KubeError) -> None:
     cluster = world("v1", error=error)
-    cluster.put(CUSTOM_RESOURCE_DEFINITIONS, definition(strategy))
+    cluster.put_all(CUSTOM_RESOURCE_DEFINITIONS, definition(strategy))
     outcome = await run_backup(tmp_path, cluster, discovery=SERVED)
     assert [version for version, _ in cluster.tried] == ["v2"]
     assert (outcome.errors, outcome.warnings) == (1, 0)
@@ -163,11 +165,11 @@ def plain_copies(outcome: Outcome) -> dict[str, str]:
 
 async def test_objects_that_are_stored_in_several_versions_are_listed_in_these(tmp_path: Path) -> None:
     cluster = world("v2", "v1")
-    cluster.stored = {"one": "v2", "two": "v2", "three": "v1", "four": "v2"}
+    cluster.versions = {"one": "v2", "two": "v2", "three": "v1", "four": "v2"}
 
     outcome = await run_backup(tmp_path, cluster, discovery=SERVED)
 
-    assert plain_copies(outcome) == cluster.stored
+    assert plain_copies(outcome) == cluster.versions
     assert (outcome.errors, outcome.warnings) == (0, 1)
     assert "Listed in versions v2 and v1, as version v2 alone cannot be listed" in outcome.log
 
@@ -175,10 +177,10 @@ async def test_objects_that_are_stored_in_several_versions_are_listed_in_these(t
 async def test_a_webhook_that_dies_during_a_list_costs_nothing(tmp_path: Path) -> None:
     """The first page has been saved by then; no object of it is in the backup twice."""
     cluster = world("v2", "v1")
-    cluster.fail_after_first_page.add(V2.group_resource)
+    cluster.refuse("page", V2.group_resource, status_error(500, {"message": "etcd is gone"}))
     cluster.dies_after = 1
     outcome = await run_backup(tmp_path, cluster, discovery=SERVED)
-    assert plain_copies(outcome) == {"one": "v2", "two": "v2", "three": "v1", "four": "v1"}
+    assert plain_copies(outcome) == {"one": "v2", "three": "v2", "two": "v1", "four": "v1"}
     assert (outcome.errors, outcome.warnings) == (0, 1)
 
 
@@ -188,7 +190,7 @@ async def test_labels_that_match_twice_take_no_object_twice(tmp_path: Path) -> N
     cluster.dies_after = 1
     for name in ("a/one", "a/two", "a/three", "b/four"):
         namespace, _, short = name.partition("/")
-        cluster.put(V2, thing(V2, short, namespace, labels={"x": "1", "y": "1"}))
+        cluster.put_all(V2, thing(V2, short, namespace, labels={"x": "1", "y": "1"}))
     either = [LabelSelector(match_labels={"x": "1"}), LabelSelector(match_labels={"y": "1"})]
     outcome = await run_backup(tmp_path, cluster, a_backup(or_label_selectors=either), discovery=SERVED)
     assert set(plain_copies(outcome).values()) == {"v2"}
@@ -220,8 +222,8 @@ async def test_with_all_versions_a_copy_that_is_missing_is_a_warning(tmp_path: P
 
 async def test_a_list_that_fails_later_without_a_webhook_is_an_error(tmp_path: Path) -> None:
     cluster = world("v1", "v2")
-    cluster.put(CUSTOM_RESOURCE_DEFINITIONS, definition("None"))
-    cluster.fail_after_first_page.add(V2.group_resource)
+    cluster.put_all(CUSTOM_RESOURCE_DEFINITIONS, definition("None"))
+    cluster.refuse("page", V2.group_resource, status_error(500, {"message": "etcd is gone"}))
     outcome = await run_backup(tmp_path, cluster, discovery=SERVED)
     assert [version for version, _ in cluster.tried] == ["v2"]
     assert outcome.errors == 1

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from pinnace.backup.plan import PlannedResource
 from pinnace.kube.errors import status_error
 from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUMES, PODS, SECRETS, APIResource
-from tests.unit.backup.fakes import FakeCluster, a_backup, run_backup
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.backup.fakes import a_backup, counted_ahead, run_backup, two_a_page
 
 
 def planned(resource: APIResource, *namespaces: str) -> PlannedResource:
@@ -28,11 +30,11 @@ def test_only_as_many_lists_are_counted_as_cost_little(monkeypatch: pytest.Monke
     assert countable([first, named, last]) == [first]
 
 
-class SlowCluster(FakeCluster):
+class SlowCluster(ScriptedCluster):
     """Its pods are listed only when everything that can be counted has been."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(page_size=2)
         self.is_counted = asyncio.Event()
 
     async def count(
@@ -45,18 +47,18 @@ class SlowCluster(FakeCluster):
                 self.is_counted.set()
 
     async def list_pages(
-        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
+        self, resource: APIResource, namespace: str | None = None, **options: Any
     ) -> AsyncGenerator[Page, None]:
         if resource == PODS:
             await self.is_counted.wait()
             await asyncio.sleep(0)
-        async for page in super().list_pages(resource, namespace, label_selector=label_selector):
+        async for page in super().list_pages(resource, namespace, **options):
             yield page
 
 
 def slow_cluster() -> SlowCluster:
     cluster = SlowCluster()
-    cluster.add(PODS, "ns/a", "ns/b").add(PERSISTENT_VOLUMES, "v1", "v2", "v3")
+    cluster.add_all(PODS, "ns/a", "ns/b").add_all(PERSISTENT_VOLUMES, "v1", "v2", "v3")
     return cluster
 
 
@@ -76,8 +78,8 @@ async def test_what_is_not_listed_yet_is_counted_once_a_backup_takes_long(
     cluster = slow_cluster()
     outcome = await run_backup(tmp_path, cluster)
 
-    assert ("persistentvolumes", "") in cluster.counted_ahead
-    assert ("pods", "") not in cluster.counted_ahead
+    assert ("persistentvolumes", "") in counted_ahead(cluster)
+    assert ("pods", "") not in counted_ahead(cluster)
     assert totals(outcome.log) == [5] * 5
     assert outcome.result.progress.total_items == 5
 
@@ -85,7 +87,7 @@ async def test_what_is_not_listed_yet_is_counted_once_a_backup_takes_long(
 async def test_what_cannot_be_counted_stays_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_pause", at_once)
     cluster = slow_cluster()
-    cluster.count_errors["persistentvolumes"] = status_error(403, {"message": "you may not"})
+    cluster.refuse("count", "persistentvolumes", status_error(403, {"message": "you may not"}))
     outcome = await run_backup(tmp_path, cluster)
 
     assert totals(outcome.log)[0] == 2
@@ -93,13 +95,13 @@ async def test_what_cannot_be_counted_stays_unknown(tmp_path: Path, monkeypatch:
 
 
 async def test_a_short_backup_counts_nothing(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(PODS, "ns/a").add(PERSISTENT_VOLUMES, "v1")
+    cluster = two_a_page().add_all(PODS, "ns/a").add_all(PERSISTENT_VOLUMES, "v1")
     await run_backup(tmp_path, cluster)
-    assert cluster.counted_ahead == []
+    assert counted_ahead(cluster) == []
 
 
 async def test_what_labels_select_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_pause", at_once)
-    cluster = FakeCluster().add(PODS, "ns/a").add(PERSISTENT_VOLUMES, "v1")
+    cluster = two_a_page().add_all(PODS, "ns/a").add_all(PERSISTENT_VOLUMES, "v1")
     await run_backup(tmp_path, cluster, a_backup(label_selector=LabelSelector(match_labels={"a": "b"})))
-    assert cluster.counted_ahead == []
+    assert counted_ahead(cluster) == []

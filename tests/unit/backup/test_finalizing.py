@@ -9,7 +9,7 @@ from pinnace.backup.items.actions import resolve_actions
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.plugins.logs import ProcessLog
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
-from tests.unit.backup.fakes import FakeCluster, discovery_of
+from tests.unit.backup.fakes import discovery_of, two_a_page
 
 
 class OfOneTeam:
@@ -27,7 +27,7 @@ class OfOneTeam:
 
 
 async def test_an_action_changes_only_items_with_the_labels_that_it_wants() -> None:
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/one", "ns/two")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/one", "ns/two")
     cluster.objects[cluster.key(CONFIGMAPS, "ns", "one")]["metadata"]["labels"] = {"team": "one"}
     cluster.objects[cluster.key(CONFIGMAPS, "ns", "two")]["metadata"]["labels"] = {"team": "two"}
     discovery = discovery_of()

@@ -22,7 +22,7 @@ from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import VolumeInfo
 from pinnace.volumes.native.snapshots_backup import NativeSnapshots
 from pinnace.volumes.native.snapshotters import Snapshotters
-from tests.unit.backup.fakes import FakeCluster, Outcome, a_backup, run_backup, thing
+from tests.unit.backup.fakes import Outcome, a_backup, run_backup, thing, two_a_page
 
 ITEM = "resources/persistentvolumes/cluster/{}.json"
 
@@ -83,7 +83,7 @@ class Scene:
     """A cluster with volumes and snapshot locations, and providers of the locations' names."""
 
     def __init__(self, tmp_path: Path) -> None:
-        self.cluster = FakeCluster()
+        self.cluster = two_a_page()
         self.providers: dict[str, Provider] = {}
         self._tmp_path = tmp_path
         self.snapshots: list[dict[str, Any]] = []
@@ -93,7 +93,7 @@ class Scene:
         if known:
             self.providers[name] = provider
         spec = {"provider": name, "config": config}
-        self.cluster.put(
+        self.cluster.put_all(
             VOLUME_SNAPSHOT_LOCATIONS, thing(VOLUME_SNAPSHOT_LOCATIONS, name, "velero", spec=spec)
         )
         return provider
@@ -136,7 +136,7 @@ def scene(tmp_path: Path) -> Scene:
 )
 async def test_a_snapshot_is_recorded(scene: Scene, labels: dict[str, str], zone: str) -> None:
     provider = scene.add_location("default", region="r1")
-    scene.cluster.put(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1", labels=labels))
+    scene.cluster.put_all(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1", labels=labels))
 
     outcome = await scene.back_up("default")
 
@@ -169,7 +169,7 @@ async def test_a_snapshot_is_recorded(scene: Scene, labels: dict[str, str], zone
 )
 async def test_a_snapshot_that_fails_keeps_the_volume_out(scene: Scene, fails: str, reason: str) -> None:
     scene.add_location("default").fails.add(fails)
-    scene.cluster.put(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1"))
+    scene.cluster.put_all(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1"))
 
     outcome = await scene.back_up("default")
 
@@ -182,7 +182,7 @@ async def test_a_snapshot_that_fails_keeps_the_volume_out(scene: Scene, fails: s
 
 async def test_a_volume_without_information_keeps_the_volume_out(scene: Scene) -> None:
     scene.add_location("default").fails.add("get_volume_info")
-    scene.cluster.put(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1"))
+    scene.cluster.put_all(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1"))
 
     outcome = await scene.back_up("default")
 
@@ -211,7 +211,7 @@ async def test_without_a_snapshot_the_volume_is_saved_as_an_object(
     provider = scene.add_location("default", known=known)
     if fails:
         provider.fails.add(fails)
-    scene.cluster.put(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1"))
+    scene.cluster.put_all(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1"))
 
     outcome = await scene.back_up(*locations, snapshot_volumes=wanted)
 
@@ -223,7 +223,9 @@ async def test_without_a_snapshot_the_volume_is_saved_as_an_object(
 @pytest.mark.spec("BKP-050")
 async def test_the_first_location_that_knows_a_volume_takes_it(scene: Scene) -> None:
     one, two = scene.add_location("one"), scene.add_location("two")
-    scene.cluster.put(PERSISTENT_VOLUMES, disk("pv-1", "one-vol"), disk("pv-2", "two-vol"), disk("pv-3", "x"))
+    scene.cluster.put_all(
+        PERSISTENT_VOLUMES, disk("pv-1", "one-vol"), disk("pv-2", "two-vol"), disk("pv-3", "x")
+    )
 
     outcome = await scene.back_up("one", "two")
 
@@ -237,7 +239,7 @@ async def test_the_first_location_that_knows_a_volume_takes_it(scene: Scene) -> 
 async def test_a_location_that_could_not_be_opened_is_tried_again(scene: Scene) -> None:
     provider = scene.add_location("default")
     provider.fails.add("init")
-    scene.cluster.put(
+    scene.cluster.put_all(
         PERSISTENT_VOLUMES, disk("pv-1", "default-1"), disk("pv-2", "default-2"), disk("pv-3", "default-3")
     )
     calls: list[str] = []
@@ -272,7 +274,7 @@ async def test_the_error_of_a_snapshot_leaves_out_all_items_that_need_it_and_cou
     scene: Scene,
 ) -> None:
     scene.add_location("default").fails.add("create_snapshot")
-    scene.cluster.put(
+    scene.cluster.put_all(
         PODS,
         thing(
             PODS,
@@ -284,8 +286,8 @@ async def test_the_error_of_a_snapshot_leaves_out_all_items_that_need_it_and_cou
     )
     spec, status = {"volumeName": "pv-1"}, {"phase": "Bound"}
     claim = thing(PERSISTENT_VOLUME_CLAIMS, "pvc-1", "ns-1", spec=spec, status=status)
-    scene.cluster.put(PERSISTENT_VOLUME_CLAIMS, claim)
-    scene.cluster.put(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1"))
+    scene.cluster.put_all(PERSISTENT_VOLUME_CLAIMS, claim)
+    scene.cluster.put_all(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1"))
 
     outcome = await scene.back_up("default")
 

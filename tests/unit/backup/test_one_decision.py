@@ -22,7 +22,7 @@ from pinnace.storage.errors import StorageError, StoreUnavailable
 from tests.support.failing import Break, failing_at
 from tests.support.runs.backup_runs import Store, prepared
 from tests.support.runs.context import run_context
-from tests.unit.backup.fakes import FakeCluster, discovery_of
+from tests.unit.backup.fakes import discovery_of, two_a_page
 
 STEPS: dict[str, Break] = {
     "folder": failing_at(tempfile, "mkdtemp"),
@@ -65,7 +65,7 @@ async def test_the_returned_backup_is_the_stored_one(
             prepared(),
             run_context(
                 store,
-                FakeCluster().add(CONFIGMAPS, "ns/a"),
+                two_a_page().add_all(CONFIGMAPS, "ns/a"),
                 discovery_of(),
                 tmp_path,
                 reopen_store=reopen,
@@ -106,7 +106,7 @@ async def test_an_upload_that_breaks_at_any_file_leaves_none(
     monkeypatch.setattr(store._store, "size", size)
     done = await runner.execute_backup(
         prepared(),
-        run_context(store, FakeCluster().add(CONFIGMAPS, "ns/a"), discovery_of(), tmp_path),
+        run_context(store, two_a_page().add_all(CONFIGMAPS, "ns/a"), discovery_of(), tmp_path),
         actions=(),
     )
 

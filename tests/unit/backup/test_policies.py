@@ -18,8 +18,9 @@ from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceSelector
 from pinnace.volumes.pods.in_flight import VolumesInFlight
 from pinnace.volumes.policies import VolumePolicies
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.support.runs.backup_runs import FakeSnapshots, bound_pod, claim, pod, volume
-from tests.unit.backup.fakes import FakeAction, FakeCluster, Outcome, a_backup, related, run_backup
+from tests.unit.backup.fakes import FakeAction, Outcome, a_backup, related, run_backup, two_a_page
 
 LONG_AGO = "2021-08-11T21:00:00Z"
 LOCATIONS = {"volume_snapshot_locations": ["default"]}
@@ -39,7 +40,7 @@ class Saver:
 
 
 async def ways(
-    tmp_path: Path, cluster: FakeCluster, rules: str, **spec: Any
+    tmp_path: Path, cluster: ScriptedCluster, rules: str, **spec: Any
 ) -> tuple[list[str], list[str], Outcome]:
     """The volumes saved from pods, those with a snapshot, and the whole outcome."""
     policies = read_policies(f"version: v1\nvolumePolicies:\n{rules}", "rules")
@@ -114,7 +115,7 @@ async def test_the_first_rule_decides_how_a_volume_is_saved(
 @pytest.mark.spec("BEY-036")
 async def test_a_path_of_the_node_is_never_saved_by_a_rule(tmp_path: Path) -> None:
     volumes = [{"name": "path", "hostPath": {"path": "/"}}, {"name": "scratch", "emptyDir": {}}]
-    cluster = FakeCluster().put(PODS, pod("ns/p", spec={"volumes": volumes}))
+    cluster = two_a_page().put_all(PODS, pod("ns/p", spec={"volumes": volumes}))
     saved, _, _ = await ways(tmp_path, cluster, rule("fs-backup"))
     assert saved == ["scratch"]
 
@@ -133,7 +134,7 @@ async def test_without_a_matching_rule_an_annotation_chooses_and_there_is_no_sna
 async def test_a_claim_without_a_volume_can_be_skipped_by_its_phase(tmp_path: Path) -> None:
     waiting = claim("ns/c", "")
     waiting["status"] = {"phase": "Pending"}
-    cluster = FakeCluster().put(PODS, pod("ns/p", "c")).put(PERSISTENT_VOLUME_CLAIMS, waiting)
+    cluster = two_a_page().put_all(PODS, pod("ns/p", "c")).put_all(PERSISTENT_VOLUME_CLAIMS, waiting)
     saved, _, outcome = await ways(
         tmp_path, cluster, rule("skip", "{pvcPhase: [Pending]}"), default_volumes_to_restic=True
     )
@@ -145,14 +146,14 @@ async def test_a_claim_without_a_volume_can_be_skipped_by_its_phase(tmp_path: Pa
 
 
 async def test_what_a_rule_decides_by_is_read_once_for_each_claim(tmp_path: Path) -> None:
-    cluster = bound_pod().put(PODS, pod("ns/q", "c"))
+    cluster = bound_pod().put_all(PODS, pod("ns/q", "c"))
     await ways(tmp_path, cluster, rule("fs-backup", "{pvcLabels: {}}"))
-    assert len([call for call in cluster.calls if call[:2] == ("get", "persistentvolumeclaims")]) == 1
+    assert len([call for call in cluster.placed_calls if call[:2] == ("get", "persistentvolumeclaims")]) == 1
 
 
 async def test_a_volume_whose_rules_cannot_be_looked_up_is_an_error_of_its_item(tmp_path: Path) -> None:
     cluster = bound_pod()
-    cluster.get_errors["persistentvolumeclaims"] = status_error(500, {"message": "broken"})
+    cluster.refuse("get", "persistentvolumeclaims", status_error(500, {"message": "broken"}))
     saved, taken, outcome = await ways(tmp_path, cluster, rule("skip"))
     assert (saved, taken) == ([], [])
     assert outcome.errors >= 1
@@ -160,7 +161,7 @@ async def test_a_volume_whose_rules_cannot_be_looked_up_is_an_error_of_its_item(
 
 
 async def test_an_include_exclude_policy_is_part_of_the_filter(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(SECRETS, "ns/s").add(CONFIGMAPS, "ns/m")
+    cluster = two_a_page().add_all(SECRETS, "ns/s").add_all(CONFIGMAPS, "ns/m")
     document = "version: v1\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}\n"
     policies = VolumePolicies(cluster, read_policies(document))
     outcome = await run_backup(tmp_path, cluster, collaborators=Collaborators(policies=policies))
@@ -170,8 +171,8 @@ async def test_an_include_exclude_policy_is_part_of_the_filter(tmp_path: Path) -
 @pytest.mark.parametrize("is_of_action", [True, False])
 async def test_only_an_action_can_force_items_into_a_backup(tmp_path: Path, is_of_action: bool) -> None:
     mark = {"backup.velero.io/must-include-additional-items": "true"}
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/m", annotations={} if is_of_action else dict(mark))
-    cluster.add(SECRETS, "ns/s")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/m", annotations={} if is_of_action else dict(mark))
+    cluster.add_all(SECRETS, "ns/s")
 
     def change(item: JSONObject) -> JSONObject:
         if is_of_action:
@@ -190,7 +191,7 @@ async def test_only_an_action_can_force_items_into_a_backup(tmp_path: Path, is_o
 async def test_an_action_can_force_items_though_the_user_has_its_mark(tmp_path: Path) -> None:
     """Velero leaves it on each claim that it restores from a snapshot."""
     mark = {"backup.velero.io/must-include-additional-items": "true"}
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/m", annotations=dict(mark)).add(SECRETS, "ns/s")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/m", annotations=dict(mark)).add_all(SECRETS, "ns/s")
 
     def change(item: JSONObject) -> JSONObject:
         item["metadata"].setdefault("annotations", {}).update(mark)
@@ -210,9 +211,9 @@ async def test_only_an_action_can_leave_its_item_out_of_a_backup(tmp_path: Path,
         "velero.io/skip-from-backup": "true",
         "backup.velero.io/must-include-additional-items": "true",
     }
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/m", annotations={} if is_of_action else dict(marks))
-    cluster.add(PODS, "ns/p", annotations={} if is_of_action else dict(marks))
-    cluster.add(SECRETS, "ns/s")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/m", annotations={} if is_of_action else dict(marks))
+    cluster.add_all(PODS, "ns/p", annotations={} if is_of_action else dict(marks))
+    cluster.add_all(SECRETS, "ns/s")
 
     def change(item: JSONObject) -> JSONObject:
         if is_of_action:

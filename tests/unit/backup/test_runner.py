@@ -29,15 +29,16 @@ from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.patience import Patience
 from tests.support.clock import START, FrozenClock, HurriedClock, TickingClock
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.support.runs.backup_runs import FakeSnapshots, Store, bound_pod, prepared
 from tests.support.runs.context import run_context
 from tests.support.runs.worker_slots import RecordedSlot
 from tests.unit.backup.fakes import (
     FakeAction,
-    FakeCluster,
     discovery_of,
     read_members,
     run_backup,
+    two_a_page,
 )
 
 
@@ -68,7 +69,7 @@ ALL_FILES = [
 
 
 async def execute(
-    cluster: FakeCluster,
+    cluster: ScriptedCluster,
     store: Store,
     workdir: Path,
     *,
@@ -104,7 +105,7 @@ def log_text(store: Store) -> str:
 
 async def test_completed_backup_leaves_all_its_files(store: Store, workdir: Path) -> None:
     sizes: list[int] = []
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/a", "ns/b")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/a", "ns/b")
     done = await execute(cluster, store, workdir, on_tarball=sizes.append)
     assert done.status.phase == BackupPhase.COMPLETED
     assert done.status.completion_timestamp == START
@@ -124,9 +125,10 @@ async def test_completed_backup_leaves_all_its_files(store: Store, workdir: Path
 @pytest.mark.found("op-61")
 async def test_a_backup_of_which_no_list_could_be_read_is_failed(store: Store, workdir: Path) -> None:
     """An account without rights: PartiallyFailed would be something that can be restored."""
-    cluster = FakeCluster().add(NAMESPACES, "ns").add(SECRETS, "ns/a")
+    cluster = two_a_page().add_all(NAMESPACES, "ns").add_all(SECRETS, "ns/a")
     listed = [resource.group_resource for resource in discovery_of().resources]
-    cluster.list_errors = {name: status_error(403, {"message": f"{name}: you may not"}) for name in listed}
+    for name in listed:
+        cluster.refuse("list", name, status_error(403, {"message": f"{name}: you may not"}))
     backup = prepared(included_namespaces=["ns"])
 
     done = await execute(cluster, store, workdir, backup=backup)
@@ -135,7 +137,7 @@ async def test_a_backup_of_which_no_list_could_be_read_is_failed(store: Store, w
     assert " kinds could be listed; the first error: " in done.status.failure_reason
     assert done.status.failure_reason.endswith(": you may not")
     assert store.metadata()["status"]["phase"] == "Failed"
-    del cluster.list_errors["secrets"]
+    cluster.relent("secrets")
     less = await execute(cluster, Store(workdir.parent / "other"), workdir, backup=backup)
     assert less.status.phase == BackupPhase.PARTIALLY_FAILED
 
@@ -149,7 +151,7 @@ async def test_the_worker_is_needed_from_the_first_read_of_the_cluster_to_the_ta
         slot.events.append("progress")
 
     await execute(
-        FakeCluster().add(CONFIGMAPS, "ns/a"),
+        two_a_page().add_all(CONFIGMAPS, "ns/a"),
         store,
         workdir,
         worker_slot=slot,
@@ -168,15 +170,15 @@ async def test_the_worker_is_needed_from_the_first_read_of_the_cluster_to_the_ta
 
 async def test_fields_of_other_versions_are_in_the_stored_backup(store: Store, workdir: Path) -> None:
     read = {"spec": {"compression": "zstd"}, "status": {"phase": "InProgress", "seal": {"by": "x"}}}
-    await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir, read=read)
+    await execute(two_a_page().add_all(CONFIGMAPS, "ns/a"), store, workdir, read=read)
     stored = store.metadata()
     assert stored["spec"]["compression"] == "zstd"
     assert (stored["status"]["phase"], stored["status"]["seal"]) == ("Completed", {"by": "x"})
 
 
 async def test_error_lines_make_it_partially_failed(store: Store, workdir: Path) -> None:
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/a")
-    cluster.list_errors["pods"] = status_error(403, {"message": "forbidden"})
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/a")
+    cluster.refuse("list", "pods", status_error(403, {"message": "forbidden"}))
     done = await execute(cluster, store, workdir)
     assert (done.status.phase, done.status.errors) == (BackupPhase.PARTIALLY_FAILED, 1)
     assert store.metadata()["status"]["errors"] == 1
@@ -184,9 +186,9 @@ async def test_error_lines_make_it_partially_failed(store: Store, workdir: Path)
 
 @pytest.mark.spec("API-012")
 async def test_the_counts_are_those_of_the_log(store: Store, workdir: Path) -> None:
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/a")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/a")
     # Two errors: pods that may not be listed, a namespace that is not there. A warning: a pattern in vain.
-    cluster.list_errors["pods"] = status_error(403, {"message": "forbidden"})
+    cluster.refuse("list", "pods", status_error(403, {"message": "forbidden"}))
     done = await execute(cluster, store, workdir, backup=prepared(included_namespaces=["ns", "nowhere-*"]))
     counts = (done.status.phase, done.status.errors, done.status.warnings)
     assert counts == (BackupPhase.PARTIALLY_FAILED, 2, 1)
@@ -196,9 +198,9 @@ async def test_the_counts_are_those_of_the_log(store: Store, workdir: Path) -> N
 
 @pytest.mark.spec("API-012", "BKP-012")
 async def test_existing_backup_is_not_touched(store: Store, workdir: Path) -> None:
-    await execute(FakeCluster(), store, workdir)
+    await execute(two_a_page(), store, workdir)
     before = store.metadata()
-    done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir)
+    done = await execute(two_a_page().add_all(CONFIGMAPS, "ns/a"), store, workdir)
     assert done.status.phase == BackupPhase.FAILED
     assert done.status.completion_timestamp == START
     assert done.status.failure_reason == "backup already exists in object storage"
@@ -209,7 +211,7 @@ async def test_existing_backup_is_not_touched(store: Store, workdir: Path) -> No
 @pytest.mark.spec("BKP-012")
 async def test_failing_existence_check_uploads_nothing(store: Store, workdir: Path) -> None:
     store.exists_error = StoreUnavailable("no route")
-    done = await execute(FakeCluster(), store, workdir)
+    done = await execute(two_a_page(), store, workdir)
     assert (done.status.phase, done.status.completion_timestamp) == (BackupPhase.FAILED, START)
     assert "no route" in done.status.failure_reason
     assert store.stored() == []
@@ -218,7 +220,7 @@ async def test_failing_existence_check_uploads_nothing(store: Store, workdir: Pa
 @pytest.mark.spec("BKP-042", "BKP-066")
 async def test_fatal_error_is_uploaded_with_what_there_is(store: Store, workdir: Path) -> None:
     action = FakeAction(selector_error=status_error(403, {"message": "bindings are forbidden"}))
-    cluster = FakeCluster().add(NAMESPACES, "ns-1").add(CONFIGMAPS, "ns-1/a")
+    cluster = two_a_page().add_all(NAMESPACES, "ns-1").add_all(CONFIGMAPS, "ns-1/a")
     backup = prepared(included_namespaces=["ns-1"])
     done = await execute(cluster, store, workdir, actions=[action], backup=backup)
     assert done.status.phase == BackupPhase.FAILED
@@ -234,12 +236,12 @@ async def test_fatal_error_is_uploaded_with_what_there_is(store: Store, workdir:
 async def test_defect_in_the_engine_fails_the_backup(
     store: Store, workdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = FakeCluster()
+    cluster = two_a_page()
 
-    def broken(name: str) -> None:
+    def broken(*_: str) -> None:
         raise ZeroDivisionError("a defect")
 
-    cluster.before_list = broken
+    cluster.before = broken
     done = await execute(cluster, store, workdir)
     assert (done.status.phase, done.status.failure_reason) == (BackupPhase.FAILED, "a defect")
     assert "a defect" in log_text(store)
@@ -253,7 +255,7 @@ async def test_full_disk_leaves_only_the_log(
         raise ArchiveWriteError("writing contents.tar.gz: No space left on device")
 
     monkeypatch.setattr(ArchiveWriter, "close", full)
-    done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir)
+    done = await execute(two_a_page().add_all(CONFIGMAPS, "ns/a"), store, workdir)
     assert done.status.phase == BackupPhase.FAILED
     assert "No space left on device" in done.status.failure_reason
     assert store.stored() == ["b1-logs.gz"]
@@ -263,7 +265,7 @@ async def test_full_disk_leaves_only_the_log(
 @pytest.mark.spec("API-012")
 async def test_failing_upload_changes_the_phase_only(store: Store, workdir: Path) -> None:
     store.put_error = StoreUnavailable("bucket is gone")
-    done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir)
+    done = await execute(two_a_page().add_all(CONFIGMAPS, "ns/a"), store, workdir)
     assert (done.status.phase, done.status.errors) == (BackupPhase.FAILED, 0)
     assert done.status.failure_reason == "error uploading backup: bucket is gone"
     assert store.stored() == []
@@ -277,7 +279,7 @@ async def test_an_upload_waits_for_a_store_that_is_away(store: Store, workdir: P
         store.put_error = None
 
     patience = Patience(back_again, timer=HurriedClock())
-    done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir, patience=patience)
+    done = await execute(two_a_page().add_all(CONFIGMAPS, "ns/a"), store, workdir, patience=patience)
     assert done.status.phase == BackupPhase.COMPLETED
     assert store.stored() == ALL_FILES
 
@@ -288,7 +290,7 @@ async def test_store_is_opened_again_for_the_upload(store: Store, workdir: Path,
     async def reopen() -> ReopenedStore:
         return ReopenedStore(fresh)
 
-    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen)
+    done = await execute(two_a_page(), store, workdir, reopen_store=reopen)
     assert done.status.phase == BackupPhase.COMPLETED
     assert (store.stored(), fresh.stored()) == ([], ALL_FILES)
     assert (store.closed, fresh.closed) == (False, True)
@@ -303,7 +305,7 @@ async def test_a_backup_whose_location_was_moved_is_stored_nowhere(
     async def reopen() -> ReopenedStore:
         return ReopenedStore(elsewhere, "it was moved")
 
-    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen)
+    done = await execute(two_a_page(), store, workdir, reopen_store=reopen)
     assert (done.status.phase, done.status.failure_reason) == (
         BackupPhase.FAILED,
         "error uploading backup: it was moved. Back up again",
@@ -316,7 +318,7 @@ async def test_a_store_that_cannot_be_opened_again_fails_the_backup(store: Store
     async def reopen() -> ReopenedStore:
         raise StoreUnavailable("credentials have expired")
 
-    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen)
+    done = await execute(two_a_page(), store, workdir, reopen_store=reopen)
     assert done.status.phase == BackupPhase.FAILED
     assert store.stored() == []
 
@@ -324,7 +326,7 @@ async def test_a_store_that_cannot_be_opened_again_fails_the_backup(store: Store
 async def test_without_room_for_temporary_files_the_backup_fails(store: Store, tmp_path: Path) -> None:
     done = await execute_backup(
         prepared(),
-        run_context(store, FakeCluster(), discovery_of(), tmp_path / "absent", clock=FrozenClock()),
+        run_context(store, two_a_page(), discovery_of(), tmp_path / "absent", clock=FrozenClock()),
         actions=[],
     )
     assert (done.status.phase, done.status.completion_timestamp) == (BackupPhase.FAILED, START)
@@ -365,7 +367,7 @@ async def test_cancelled_backup_leaves_nothing(store: Store, workdir: Path) -> N
             await never.wait()
             return item, ()
 
-    task = asyncio.create_task(execute(FakeCluster().add(PODS, "ns/p"), store, workdir, actions=[Stuck()]))
+    task = asyncio.create_task(execute(two_a_page().add_all(PODS, "ns/p"), store, workdir, actions=[Stuck()]))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -386,7 +388,7 @@ async def test_cancelled_upload_leaves_nothing_that_looks_finished(
         await put(self, key, body)
 
     monkeypatch.setattr(FilesystemStore, "put", stuck)
-    task = asyncio.create_task(execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir))
+    task = asyncio.create_task(execute(two_a_page().add_all(CONFIGMAPS, "ns/a"), store, workdir))
     await reached.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -397,7 +399,7 @@ async def test_cancelled_upload_leaves_nothing_that_looks_finished(
 
 @pytest.mark.found("P6")
 async def test_progress_is_reported_at_most_once_a_second(tmp_path: Path) -> None:
-    cluster = FakeCluster(page_size=1).add(CONFIGMAPS, *(f"ns/{number}" for number in range(6)))
+    cluster = ScriptedCluster(page_size=1).add_all(CONFIGMAPS, *(f"ns/{number}" for number in range(6)))
     outcome = await run_backup(tmp_path, cluster, clock=FrozenClock())
     assert [each.items_backed_up for each in outcome.progress] == [1, 6], "the last number is always told"
 
@@ -413,9 +415,9 @@ async def test_progress_of_lists_that_are_read_side_by_side_never_goes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pinnace.archive.writer.BATCH_BYTES", 1)  # each item waits for the one before
-    cluster = FakeCluster(page_size=7)
+    cluster = ScriptedCluster(page_size=7)
     for kind in (CONFIGMAPS, SECRETS, SERVICE_ACCOUNTS, DEPLOYMENTS):
-        cluster.add(kind, *(f"ns/{number}" for number in range(40)))
+        cluster.add_all(kind, *(f"ns/{number}" for number in range(40)))
 
     outcome = await run_backup(tmp_path, cluster, clock=TickingClock())
 
@@ -429,13 +431,13 @@ async def test_failing_progress_is_a_warning(store: Store, workdir: Path) -> Non
     async def sink(total: int, done: int) -> None:
         raise status_error(409, {"message": "conflict"})
 
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/a")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/a")
     done = await execute(cluster, store, workdir, progress=sink, clock=TickingClock())
     assert (done.status.phase, done.status.warnings) == (BackupPhase.COMPLETED, 1)
 
 
 async def test_log_has_the_backup_in_every_line(store: Store, workdir: Path) -> None:
-    await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir)
+    await execute(two_a_page().add_all(CONFIGMAPS, "ns/a"), store, workdir)
     lines = log_text(store).splitlines()
     assert lines
     assert all(" backup=velero/b1 " in line for line in lines)
@@ -444,7 +446,7 @@ async def test_log_has_the_backup_in_every_line(store: Store, workdir: Path) -> 
 
 
 async def test_caveats_are_counted_and_stand_in_the_log(store: Store, workdir: Path) -> None:
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/a")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/a")
 
     done = await execute(cluster, store, workdir, caveats=["spec.x is not known", "spec.y is not known"])
 

@@ -8,7 +8,7 @@ from pinnace.cli.common.served import check_names, check_namespaces_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import NAMESPACES
-from tests.unit.backup.fakes import FakeCluster, discovery_of
+from tests.unit.backup.fakes import discovery_of, two_a_page
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ async def test_a_kind_that_the_cluster_lacks_is_warned_of(capsys: pytest.Capture
 async def test_names_that_select_nothing_are_warned_of_before_a_backup_is_asked_for(
     spec: BackupSpec, warning: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = FakeCluster().add(NAMESPACES, "shop")
+    cluster = two_a_page().add_all(NAMESPACES, "shop")
 
     await check_names(cluster, spec)  # type: ignore[arg-type]
 

@@ -23,7 +23,8 @@ from pinnace.kube.errors import ExecTimeout, NotFound
 from pinnace.kube.resources import PODS
 from pinnace.plugins.protocols import ResourceSelector
 from tests.support.cluster.containers import Behaviour, FakeContainers
-from tests.unit.backup.fakes import FakeAction, FakeCluster, Outcome, a_backup, run_backup, thing
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.backup.fakes import FakeAction, Outcome, a_backup, run_backup, thing
 
 PRE, POST = "pre.hook.backup.velero.io/", "post.hook.backup.velero.io/"
 LEGACY = "hook.backup.velero.io/"
@@ -54,7 +55,7 @@ def with_hooks(*, pre: Sequence[ExecHook] = (), post: Sequence[ExecHook] = ()) -
 async def back_up(
     tmp_path: Path, containers: FakeContainers, *pods: JSONObject, backup: Backup | None = None
 ) -> Outcome:
-    cluster = FakeCluster(page_size=100).put(PODS, *pods)
+    cluster = ScriptedCluster(page_size=100).put_all(PODS, *pods)
     collaborators = Collaborators(hooks=PodHookRunner(containers))
     return await run_backup(tmp_path, cluster, backup, collaborators=collaborators)
 
@@ -272,7 +273,7 @@ async def test_pods_without_hooks_do_not_wait_for_those_with(tmp_path: Path) -> 
     others_done = asyncio.Event()
     containers = FakeContainers({"freeze": Behaviour(until=others_done)})
     hooked = [pod(f"a{n}", **annotated(PRE, command="freeze")) for n in range(2)]
-    cluster = FakeCluster(page_size=100).put(PODS, *hooked, *[pod(f"b{n}") for n in range(20)])
+    cluster = ScriptedCluster(page_size=100).put_all(PODS, *hooked, *[pod(f"b{n}") for n in range(20)])
     action = FakeAction(selector=ResourceSelector(included_resources=("pods",)))
 
     def let_hooks_end(item: JSONObject) -> JSONObject:

@@ -9,21 +9,22 @@ import pytest
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS, SECRETS
 from pinnace.operations.backup_preview import BackupPreview, BackupPreviewSettings, preview_backup
-from tests.unit.backup.fakes import FakeCluster, a_backup, discovery_of, run_backup, thing
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.backup.fakes import a_backup, discovery_of, run_backup, thing, two_a_page
 
 HOOK = {"pre.hook.backup.velero.io/command": '["/bin/freeze", "-y"]'}
 
 
-def cluster() -> FakeCluster:
-    found = FakeCluster().add(NAMESPACES, "ns", "other").add(CONFIGMAPS, "ns/a", "ns/b", "other/c")
-    found.add(SECRETS, "ns/s", labels={"a": "b"})
+def cluster() -> ScriptedCluster:
+    found = two_a_page().add_all(NAMESPACES, "ns", "other").add_all(CONFIGMAPS, "ns/a", "ns/b", "other/c")
+    found.add_all(SECRETS, "ns/s", labels={"a": "b"})
     mounts = [{"name": "scratch", "mountPath": "/scratch"}]
     spec = {
         "containers": [{"name": "main", "volumeMounts": mounts}],
         "volumes": [{"name": "scratch", "emptyDir": {}}, {"name": "unused", "emptyDir": {}}],
     }
     pod = thing(PODS, "p", "ns", annotations=HOOK, spec=spec, status={"phase": "Running"})
-    return found.put(PODS, pod)
+    return found.put_all(PODS, pod)
 
 
 async def foresee(spec: dict[str, Any], **settings: Any) -> BackupPreview:

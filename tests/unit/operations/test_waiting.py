@@ -25,7 +25,7 @@ from tests.support.clock import START, FakeClock, FrozenClock, LeapingClock
 from tests.support.plugins.operators import NAME, Operations
 from tests.support.runs.backup_runs import Store, prepared
 from tests.support.runs.context import run_context
-from tests.unit.backup.fakes import FakeCluster, discovery_of, read_members
+from tests.unit.backup.fakes import discovery_of, read_members, two_a_page
 
 WAITING = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS
 WAITING_PARTLY = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED
@@ -37,7 +37,7 @@ class Lab:
     def __init__(self, folder: Path, *post_items: ResourceIdentifier) -> None:
         self.clock = FrozenClock()
         self.operations = Operations()
-        self.cluster = FakeCluster().add(CONFIGMAPS, "ns/a", "ns/b")
+        self.cluster = two_a_page().add_all(CONFIGMAPS, "ns/a", "ns/b")
         self.store = Store(folder / "store")
         self.plugins = self.operations.plugins(post_items=post_items).operation()
         (folder / "work").mkdir()
@@ -281,8 +281,8 @@ async def test_items_are_in_the_backup_as_they_are_when_operations_have_ended(tm
     gone = ResourceIdentifier(group="", resource="pods", namespace="ns", name="gone")
     lab = Lab(tmp_path, changed, added, gone)
     backup = await lab.run()
-    lab.cluster.add(CONFIGMAPS, "ns/a", data={"moved": "yes"}).add(CONFIGMAPS, "ns/b")
-    lab.cluster.add(PODS, "ns/mover")
+    lab.cluster.add_all(CONFIGMAPS, "ns/a", data={"moved": "yes"}).add_all(CONFIGMAPS, "ns/b")
+    lab.cluster.add_all(PODS, "ns/mover")
     lab.operations.end("op-a")
     lab.operations.end("op-b", error="broken")
     backup = await lab.following().backup(backup)

@@ -8,7 +8,7 @@ import pytest
 from pinnace.backup.collaborators import Collaborators
 from pinnace.kube.resources import PODS
 from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
-from tests.unit.backup.fakes import FakeCluster, a_backup, run_backup
+from tests.unit.backup.fakes import a_backup, run_backup, two_a_page
 from tests.unit.volumes.pod_volumes import PodVolumeScene, a_pod, claimed, completed, silent
 
 
@@ -16,7 +16,7 @@ from tests.unit.volumes.pod_volumes import PodVolumeScene, a_pod, claimed, compl
 async def test_a_volume_without_its_claim_fails_the_pod_but_not_the_other_volumes(tmp_path: Path) -> None:
     backup = a_backup(default_volumes_to_restic=True, storage_location="default")
     pod = {"apiVersion": "v1", "kind": "Pod", **a_pod(claimed("one", "missing"), claimed("two", "there"))}
-    cluster = FakeCluster().put(PODS, pod).add(PODS, "shop/other")
+    cluster = two_a_page().put_all(PODS, pod).add_all(PODS, "shop/other")
     with PodVolumeScene(tmp_path) as scene:
         scene.cluster.add("persistentvolumeclaims", "there", "shop", spec={"volumeName": "pv"})
         scene.cluster.add("persistentvolumes", "pv", "", spec={"csi": {}})
@@ -50,9 +50,9 @@ async def test_a_claim_that_no_container_mounts_is_left_out_with_a_warning_that_
     first["spec"]["containers"] = [{"name": "main", "volumeMounts": mounts}]
     second = a_pod(claimed("used", "two"), name="second")
     second["spec"]["containers"] = [{"name": "main", "volumeMounts": mounts}]
-    cluster = FakeCluster()
+    cluster = two_a_page()
     for pod in (first, second):
-        cluster.put(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
+        cluster.put_all(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
     with PodVolumeScene(tmp_path) as scene:
         for claim in ("one", "two"):
             scene.cluster.add("persistentvolumeclaims", claim, "shop", spec={"volumeName": "pv"})

@@ -45,11 +45,11 @@ from pinnace.volumes.pods.in_flight import VolumesInFlight
 from tests.support.runs.backup_runs import FakeSnapshots, bound_pod, pod, volume
 from tests.unit.backup.fakes import (
     FakeAction,
-    FakeCluster,
     a_backup,
     discovery_of,
     related,
     run_backup,
+    two_a_page,
 )
 
 
@@ -123,8 +123,8 @@ async def test_pod_comes_after_its_claim_and_volume(tmp_path: Path) -> None:
 async def test_actions_see_what_they_select(
     tmp_path: Path, selector: ResourceSelector, expected: list[str]
 ) -> None:
-    cluster = FakeCluster().add(PODS, "ns-1/p").add(PODS, "ns-2/p", labels={"app": "web"})
-    cluster.add(PERSISTENT_VOLUMES, "v").add(NAMESPACES, "ns-1")
+    cluster = two_a_page().add_all(PODS, "ns-1/p").add_all(PODS, "ns-2/p", labels={"app": "web"})
+    cluster.add_all(PERSISTENT_VOLUMES, "v").add_all(NAMESPACES, "ns-1")
     action = FakeAction(selector)
     outcome = await run_backup(tmp_path, cluster, actions=[action])
     assert action.seen == expected
@@ -141,7 +141,7 @@ async def test_actions_see_what_they_select(
 )
 async def test_action_that_cannot_start_is_fatal(tmp_path: Path, action: FakeAction) -> None:
     with pytest.raises(FatalBackupError, match=r"action example\.io/fake"):
-        await run_backup(tmp_path, FakeCluster(), actions=[action])
+        await run_backup(tmp_path, two_a_page(), actions=[action])
 
 
 @pytest.mark.spec("BKP-043")
@@ -150,7 +150,7 @@ async def test_action_renames_an_item(tmp_path: Path) -> None:
         metadata = {**item["metadata"], "name": "pod-1-updated", "namespace": "ns-1-updated"}
         return {**item, "metadata": metadata}
 
-    cluster = FakeCluster().add(PODS, "ns-1/pod-1")
+    cluster = two_a_page().add_all(PODS, "ns-1/pod-1")
     outcome = await run_backup(tmp_path, cluster, actions=[FakeAction(change=rename)])
     assert outcome.items == ["pods/ns-1-updated/pod-1-updated"]
     stored = outcome.item("resources/pods/namespaces/ns-1-updated/pod-1-updated.json")
@@ -164,7 +164,7 @@ async def test_two_items_never_share_a_path(tmp_path: Path) -> None:
         name = item["metadata"]["name"]
         return {**item, "metadata": {**item["metadata"], "name": names.get(name, name)}}
 
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/a", "ns/b", "ns/c")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/a", "ns/b", "ns/c")
     outcome = await run_backup(tmp_path, cluster, actions=[FakeAction(change=rename)])
     assert outcome.items == ["configmaps/ns/c", "configmaps/ns/a"]
     assert outcome.errors == 1
@@ -176,18 +176,20 @@ async def test_action_cannot_leave_the_archive(tmp_path: Path, name: str) -> Non
     def rename(item: JSONObject) -> JSONObject:
         return {**item, "metadata": {**item["metadata"], "name": name}}
 
-    outcome = await run_backup(tmp_path, FakeCluster().add(PODS, "ns/p"), actions=[FakeAction(change=rename)])
+    outcome = await run_backup(
+        tmp_path, two_a_page().add_all(PODS, "ns/p"), actions=[FakeAction(change=rename)]
+    )
     assert (outcome.items, outcome.errors) == ([], 1)
 
 
 async def test_the_path_has_the_version_that_the_item_had_before_its_actions(tmp_path: Path) -> None:
     action = FakeAction(change=lambda item: {**item, "apiVersion": "v9"})
-    outcome = await run_backup(tmp_path, FakeCluster().add(PODS, "ns/p"), actions=[action])
+    outcome = await run_backup(tmp_path, two_a_page().add_all(PODS, "ns/p"), actions=[action])
     assert "resources/pods/v1-preferredversion/namespaces/ns/p.json" in outcome.names
 
 
 async def test_failing_action_fails_its_item_only(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(PODS, "ns/p").add(CONFIGMAPS, "ns/c")
+    cluster = two_a_page().add_all(PODS, "ns/p").add_all(CONFIGMAPS, "ns/c")
     action = FakeAction(ResourceSelector(included_resources=("pods",)), error=KeyError("spec"))
     outcome = await run_backup(tmp_path, cluster, actions=[action])
     assert outcome.items == ["configmaps/ns/c"]
@@ -244,9 +246,11 @@ async def test_additional_items_are_saved_before_their_parent_if_the_filters_adm
     tmp_path: Path, case: str
 ) -> None:
     spec, identifier, key, included = ADDITIONAL_CASES[case]
-    cluster = FakeCluster().add(PODS, "ns/p").add(CONFIGMAPS, "ns/c", "other/c").add(NAMESPACES, "ns")
-    cluster.add(PERSISTENT_VOLUMES, "v")
-    cluster.add(PERSISTENT_VOLUMES, "hidden", labels={"velero.io/exclude-from-backup": "true"})
+    cluster = (
+        two_a_page().add_all(PODS, "ns/p").add_all(CONFIGMAPS, "ns/c", "other/c").add_all(NAMESPACES, "ns")
+    )
+    cluster.add_all(PERSISTENT_VOLUMES, "v")
+    cluster.add_all(PERSISTENT_VOLUMES, "hidden", labels={"velero.io/exclude-from-backup": "true"})
     action = FakeAction(ResourceSelector(included_resources=("pods",)), additional=lambda item: [identifier])
 
     outcome = await run_backup(tmp_path, cluster, a_backup(**spec), actions=[action])
@@ -261,7 +265,7 @@ async def test_additional_items_are_saved_before_their_parent_if_the_filters_adm
 
 
 async def test_excluded_additional_items_are_one_warning_for_each_kind(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(PODS, *(f"ns/p{number}" for number in range(5)))
+    cluster = two_a_page().add_all(PODS, *(f"ns/p{number}" for number in range(5)))
     action = FakeAction(
         ResourceSelector(included_resources=("pods",)),
         additional=lambda item: [
@@ -280,7 +284,7 @@ async def test_excluded_additional_items_are_one_warning_for_each_kind(tmp_path:
 @pytest.mark.spec("BKP-044")
 async def test_additional_item_not_found_is_a_warning(tmp_path: Path) -> None:
     action = FakeAction(additional=lambda item: [related(CONFIGMAPS, "ns/absent")])
-    outcome = await run_backup(tmp_path, FakeCluster().add(PODS, "ns/p"), actions=[action])
+    outcome = await run_backup(tmp_path, two_a_page().add_all(PODS, "ns/p"), actions=[action])
     assert (outcome.items, outcome.errors, outcome.warnings) == (["pods/ns/p"], 0, 1)
 
 
@@ -291,8 +295,8 @@ async def test_additional_item_not_found_is_a_warning(tmp_path: Path) -> None:
 async def test_an_additional_item_that_cannot_be_read_fails_its_parent(
     tmp_path: Path, identifier: ResourceIdentifier
 ) -> None:
-    cluster = FakeCluster().add(PODS, "ns/p")
-    cluster.get_errors["secrets"] = status_error(500, {"message": "etcd is gone"})
+    cluster = two_a_page().add_all(PODS, "ns/p")
+    cluster.refuse("get", "secrets", status_error(500, {"message": "etcd is gone"}))
     action = FakeAction(ResourceSelector(included_resources=("pods",)), additional=lambda item: [identifier])
     outcome = await run_backup(tmp_path, cluster, actions=[action])
     assert (outcome.items, outcome.errors) == ([], 1)
@@ -300,8 +304,8 @@ async def test_an_additional_item_that_cannot_be_read_fails_its_parent(
 
 async def test_a_forbidden_additional_item_is_an_error_and_its_parent_is_saved(tmp_path: Path) -> None:
     cluster = bound_pod()
-    cluster.get_errors["persistentvolumes"] = status_error(403, {"message": "volumes are forbidden"})
-    cluster.list_errors["persistentvolumes"] = cluster.get_errors["persistentvolumes"]
+    for verb in ("get", "list"):
+        cluster.refuse(verb, "persistentvolumes", status_error(403, {"message": "volumes are forbidden"}))
     actions: list[BackupItemAction] = [PodAction(), PersistentVolumeAction()]
 
     outcome = await run_backup(
@@ -317,7 +321,7 @@ async def test_a_forbidden_additional_item_is_an_error_and_its_parent_is_saved(t
 
 
 async def test_items_that_name_each_other_are_saved_once(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(CONFIGMAPS, "ns/a", "ns/b")
+    cluster = two_a_page().add_all(CONFIGMAPS, "ns/a", "ns/b")
     other = {"a": "ns/b", "b": "ns/a"}
     action = FakeAction(additional=lambda item: [related(CONFIGMAPS, other[item["metadata"]["name"]])])
     outcome = await run_backup(tmp_path, cluster, actions=[action])
@@ -356,10 +360,12 @@ async def test_which_volumes_are_snapshotted(tmp_path: Path, spec: dict[str, Any
 
 @pytest.mark.spec("BKP-051", "BKP-053")
 async def test_volumes_saved_by_restic_are_not_snapshotted(tmp_path: Path) -> None:
-    cluster = FakeCluster().put(
+    cluster = two_a_page().put_all(
         PODS, pod("ns/p", "c1", "c2", annotations={"backup.velero.io/backup-volumes": "vol-c1,vol-c2"})
     )
-    cluster.put(PERSISTENT_VOLUMES, volume("pv-1", "ns/c1"), volume("pv-2", "ns/c2"), volume("pv-3", "ns/c3"))
+    cluster.put_all(
+        PERSISTENT_VOLUMES, volume("pv-1", "ns/c1"), volume("pv-2", "ns/c2"), volume("pv-3", "ns/c3")
+    )
     saver, snapshots = FakePodVolumes(), FakeSnapshots()
     await run_backup(
         tmp_path,
@@ -378,7 +384,7 @@ RESTIC = {"default_volumes_to_restic": True}
 async def test_shared_claim_is_saved_from_the_first_pod(tmp_path: Path) -> None:
     first = pod("ns/first", "c")
     first["spec"]["volumes"].append({"name": "again", "persistentVolumeClaim": {"claimName": "c"}})
-    cluster = FakeCluster().put(PODS, first, pod("ns/second", "c"))
+    cluster = two_a_page().put_all(PODS, first, pod("ns/second", "c"))
     saver = FakePodVolumes()
     await run_backup(tmp_path, cluster, a_backup(**RESTIC), collaborators=Collaborators(pod_volumes=saver))
     assert saver.saved == ["first/vol-c", "first/again"]
@@ -390,7 +396,7 @@ async def test_volumes_are_saved_from_the_pod_before_the_actions(tmp_path: Path)
         return item
 
     annotations = {"backup.velero.io/backup-volumes": "vol-c"}
-    cluster = FakeCluster().put(PODS, pod("ns/p", "c", annotations=annotations))
+    cluster = two_a_page().put_all(PODS, pod("ns/p", "c", annotations=annotations))
     saver = FakePodVolumes()
     await run_backup(
         tmp_path,
@@ -404,7 +410,7 @@ async def test_volumes_are_saved_from_the_pod_before_the_actions(tmp_path: Path)
 
 async def test_failing_pod_volume_leaves_the_pod_out(tmp_path: Path) -> None:
     saver = FakePodVolumes(RuntimeError("one"), RuntimeError("two"))
-    cluster = FakeCluster().put(PODS, pod("ns/p", "c"))
+    cluster = two_a_page().put_all(PODS, pod("ns/p", "c"))
     outcome = await run_backup(
         tmp_path, cluster, a_backup(**RESTIC), collaborators=Collaborators(pod_volumes=saver)
     )
@@ -413,7 +419,7 @@ async def test_failing_pod_volume_leaves_the_pod_out(tmp_path: Path) -> None:
 
 async def test_a_failed_pod_volume_backup_keeps_the_pod_and_its_other_volumes(tmp_path: Path) -> None:
     saver = FakePodVolumes(PodVolumeBackupFailed("pod volume backup failed: no room"))
-    cluster = FakeCluster().put(PODS, pod("ns/p", "c"))
+    cluster = two_a_page().put_all(PODS, pod("ns/p", "c"))
     outcome = await run_backup(
         tmp_path, cluster, a_backup(**RESTIC), collaborators=Collaborators(pod_volumes=saver)
     )
@@ -423,8 +429,8 @@ async def test_a_failed_pod_volume_backup_keeps_the_pod_and_its_other_volumes(tm
 
 @pytest.mark.spec("PVL-010")
 async def test_pod_that_does_not_run_keeps_its_claims_free(tmp_path: Path) -> None:
-    cluster = FakeCluster().put(PODS, pod("ns/p", "c", status={"phase": "Pending"}))
-    cluster.put(PERSISTENT_VOLUMES, volume("pv", "ns/c"))
+    cluster = two_a_page().put_all(PODS, pod("ns/p", "c", status={"phase": "Pending"}))
+    cluster.put_all(PERSISTENT_VOLUMES, volume("pv", "ns/c"))
     saver, snapshots = FakePodVolumes(), FakeSnapshots()
     outcome = await run_backup(
         tmp_path,
@@ -438,7 +444,7 @@ async def test_pod_that_does_not_run_keeps_its_claims_free(tmp_path: Path) -> No
 
 
 async def test_claims_are_released_when_an_action_fails(tmp_path: Path) -> None:
-    cluster = FakeCluster().put(PODS, pod("ns/p", "c")).put(PERSISTENT_VOLUMES, volume("pv", "ns/c"))
+    cluster = two_a_page().put_all(PODS, pod("ns/p", "c")).put_all(PERSISTENT_VOLUMES, volume("pv", "ns/c"))
     saver, snapshots = FakePodVolumes(), FakeSnapshots()
     action = FakeAction(ResourceSelector(included_resources=("pods",)), error=RuntimeError("no"))
     await run_backup(
@@ -454,7 +460,7 @@ async def test_claims_are_released_when_an_action_fails(tmp_path: Path) -> None:
 @pytest.mark.spec("BKP-056")
 async def test_hooks_run_around_each_pod(tmp_path: Path) -> None:
     runner = FakeHooks()
-    cluster = FakeCluster().put(PODS, pod("ns-1/a"), pod("ns-2/b"))
+    cluster = two_a_page().put_all(PODS, pod("ns-1/a"), pod("ns-2/b"))
     backup = a_backup(hooks=hooks(pre=["freeze", "sync"], post=["thaw"]))
     outcome = await run_backup(tmp_path, cluster, backup, collaborators=Collaborators(hooks=runner))
     assert runner.ran == ["a: freeze", "a: sync", "a: thaw", "b: freeze", "b: sync", "b: thaw"]
@@ -469,7 +475,7 @@ async def test_the_hooks_of_a_pod_that_has_ended_are_attempted_and_do_not_fail(
 ) -> None:
     """Every Job leaves such pods; nothing can run in them."""
     runner = FakeHooks("freeze", "thaw")
-    cluster = FakeCluster().put(PODS, pod("ns/done", status={"phase": phase}))
+    cluster = two_a_page().put_all(PODS, pod("ns/done", status={"phase": phase}))
     backup = a_backup(hooks=hooks(pre=["freeze"], post=["thaw"], on_error="Fail"))
     collaborators = Collaborators(hooks=runner if has_runner else None)
     outcome = await run_backup(tmp_path, cluster, backup, collaborators=collaborators)
@@ -493,7 +499,7 @@ async def test_a_failing_pre_hook_leaves_the_pod_out_if_its_mode_is_fail(
     tmp_path: Path, on_error: str, items: list[str], errors: int
 ) -> None:
     runner = FakeHooks("bad")
-    cluster = FakeCluster().put(PODS, pod("ns-1/a"), pod("ns-2/b"))
+    cluster = two_a_page().put_all(PODS, pod("ns-1/a"), pod("ns-2/b"))
     backup = a_backup(hooks=hooks(pre=["bad"], on_error=on_error, included_namespaces=["ns-1"]))
     outcome = await run_backup(tmp_path, cluster, backup, collaborators=Collaborators(hooks=runner))
     assert (outcome.items, outcome.errors) == (items, errors)
@@ -501,7 +507,7 @@ async def test_a_failing_pre_hook_leaves_the_pod_out_if_its_mode_is_fail(
 
 async def test_post_hooks_run_after_a_failing_action_and_count_too(tmp_path: Path) -> None:
     runner = FakeHooks("thaw")
-    cluster = FakeCluster().put(PODS, pod("ns/p"))
+    cluster = two_a_page().put_all(PODS, pod("ns/p"))
     outcome = await run_backup(
         tmp_path,
         cluster,
@@ -519,13 +525,13 @@ async def test_invalid_selector_of_a_hook_is_fatal(tmp_path: Path) -> None:
         match_expressions=[LabelSelectorRequirement(key="a", operator="nonexistent-operator")]
     )
     with pytest.raises(FatalBackupError, match="nonexistent-operator"):
-        await run_backup(tmp_path, FakeCluster(), a_backup(hooks=hooks(pre=["x"], label_selector=selector)))
+        await run_backup(tmp_path, two_a_page(), a_backup(hooks=hooks(pre=["x"], label_selector=selector)))
 
 
 async def test_invalid_selector_of_the_backup_is_fatal(tmp_path: Path) -> None:
     selector = LabelSelector(match_expressions=[LabelSelectorRequirement(key="a", operator="Near")])
     with pytest.raises(FatalBackupError, match="invalid label selector"):
-        await run_backup(tmp_path, FakeCluster(), a_backup(label_selector=selector))
+        await run_backup(tmp_path, two_a_page(), a_backup(label_selector=selector))
 
 
 async def test_hooks_not_run_are_a_warning_and_volumes_not_saved_are_errors(
@@ -539,7 +545,7 @@ async def test_hooks_not_run_are_a_warning_and_volumes_not_saved_are_errors(
     ended = pod(
         "ns/b", "c", annotations={"backup.velero.io/backup-volumes": "vol-c"}, status={"phase": "Succeeded"}
     )
-    cluster = FakeCluster().put(PODS, running, ended)
+    cluster = two_a_page().put_all(PODS, running, ended)
     outcome = await run_backup(tmp_path, cluster, a_backup(hooks=hooks(post=["thaw"])))
     # The hook of the pod that has ended could not run with any server.
     assert (outcome.warnings, outcome.errors) == (2, 2)
@@ -563,20 +569,20 @@ WIDGETS = APIResource(group="example.com", version="v1", name="widgets", kind="W
 @pytest.mark.parametrize(
     ("include_cluster", "namespaces", "expected"),
     [
-        (None, [], ["backups", "volumesnapshotlocations", "test"]),
+        (None, [], ["backups", "test", "volumesnapshotlocations"]),
         (False, [], []),
-        (True, [], ["backups", "volumesnapshotlocations", "test"]),
+        (True, [], ["backups", "test", "volumesnapshotlocations"]),
         (None, ["foo"], ["volumesnapshotlocations"]),
         (False, ["foo"], []),
-        (True, ["foo"], ["backups", "volumesnapshotlocations", "test"]),
+        (True, ["foo"], ["backups", "test", "volumesnapshotlocations"]),
     ],
 )
 async def test_definitions_of_collected_custom_resources_are_in_the_backup(
     tmp_path: Path, include_cluster: bool | None, namespaces: list[str], expected: list[str]
 ) -> None:
     names = ["backups.velero.io", "volumesnapshotlocations.velero.io", "test.velero.io"]
-    cluster = FakeCluster().add(CUSTOM_RESOURCE_DEFINITIONS, *names).add(NAMESPACES, "foo")
-    cluster.add(velero("volumesnapshotlocations"), "foo/vsl-1")
+    cluster = two_a_page().add_all(CUSTOM_RESOURCE_DEFINITIONS, *names).add_all(NAMESPACES, "foo")
+    cluster.add_all(velero("volumesnapshotlocations"), "foo/vsl-1")
     backup = a_backup(
         included_namespaces=namespaces, include_cluster_resources=include_cluster, excluded_resources=["ns"]
     )
@@ -588,7 +594,9 @@ async def test_definitions_of_collected_custom_resources_are_in_the_backup(
 
 
 async def test_definition_that_is_not_included_stays_out(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com").add(WIDGETS, "ns/w")
+    cluster = (
+        two_a_page().add_all(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com").add_all(WIDGETS, "ns/w")
+    )
     served = discovery_of([CUSTOM_RESOURCE_DEFINITIONS, WIDGETS])
     outcome = await run_backup(tmp_path, cluster, a_backup(included_resources=["widgets"]), discovery=served)
     assert outcome.items == ["widgets.example.com/ns/w"]
@@ -598,10 +606,8 @@ async def test_definition_that_cannot_be_read_is_an_error(tmp_path: Path) -> Non
     leases = APIResource(
         group="coordination.k8s.io", version="v1", name="leases", kind="Lease", namespaced=True
     )
-    cluster = FakeCluster().add(NAMESPACES, "ns").add(WIDGETS, "ns/w").add(leases, "ns/built-in")
-    cluster.get_errors["customresourcedefinitions.apiextensions.k8s.io"] = status_error(
-        403, {"message": "no"}
-    )
+    cluster = two_a_page().add_all(NAMESPACES, "ns").add_all(WIDGETS, "ns/w").add_all(leases, "ns/built-in")
+    cluster.refuse("get", "customresourcedefinitions", status_error(403, {"message": "no"}))
     served = discovery_of([CUSTOM_RESOURCE_DEFINITIONS, WIDGETS, leases])
     outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=["ns"]), discovery=served)
     assert sorted(outcome.items) == ["leases.coordination.k8s.io/ns/built-in", "widgets.example.com/ns/w"]
@@ -620,7 +626,7 @@ async def test_lists_ahead_are_stopped_with_the_backup(tmp_path: Path) -> None:
             await waiting.wait()
             return item, ()
 
-    cluster = FakeCluster().add(PODS, "ns/p").add(CONFIGMAPS, "ns/c")
+    cluster = two_a_page().add_all(PODS, "ns/p").add_all(CONFIGMAPS, "ns/c")
     task = asyncio.create_task(run_backup(tmp_path, cluster, actions=[Stuck()]))
     await started.wait()
     task.cancel()
@@ -630,8 +636,8 @@ async def test_lists_ahead_are_stopped_with_the_backup(tmp_path: Path) -> None:
 
 
 async def test_debug_lines_name_each_item_and_info_has_none(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(PODS, "ns/p", annotations={"backup.velero.io/backup-volumes": "v"})
-    cluster.add(CONFIGMAPS, "ns/c")
+    cluster = two_a_page().add_all(PODS, "ns/p", annotations={"backup.velero.io/backup-volumes": "v"})
+    cluster.add_all(CONFIGMAPS, "ns/c")
 
     quiet = await run_backup(tmp_path, cluster)
     loud = await run_backup(tmp_path, cluster, log_level="debug")

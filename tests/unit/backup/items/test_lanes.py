@@ -14,10 +14,11 @@ from pinnace.backup.collaborators import Collaborators
 from pinnace.hooks.backup_selection import PodHook
 from pinnace.kube.resources import CLUSTER_ROLES, PODS, SERVICE_ACCOUNTS, APIResource
 from pinnace.volumes.pods.in_flight import VolumesInFlight
-from tests.unit.backup.fakes import FakeAction, FakeCluster, related, run_backup, thing
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.backup.fakes import FakeAction, related, run_backup, thing, two_a_page
 
 
-class WaitingCluster(FakeCluster):
+class WaitingCluster(ScriptedCluster):
     """Answers a GET only when as many are under way as can be, and notes how many that were."""
 
     def __init__(self, at_once: int) -> None:
@@ -46,8 +47,8 @@ def role_of(item: JSONObject) -> list[object]:
 
 async def test_requests_for_additional_items_overlap(tmp_path: Path) -> None:
     cluster = WaitingCluster(at_once=8)
-    cluster.add(SERVICE_ACCOUNTS, *(f"ns/{n:02}" for n in range(16)))
-    cluster.add(CLUSTER_ROLES, *(f"role-{n:02}" for n in range(16)))
+    cluster.add_all(SERVICE_ACCOUNTS, *(f"ns/{n:02}" for n in range(16)))
+    cluster.add_all(CLUSTER_ROLES, *(f"role-{n:02}" for n in range(16)))
     action = FakeAction(additional=role_of)  # type: ignore[arg-type]
     outcome = await run_backup(tmp_path, cluster, actions=[action])
     assert cluster.most == 8
@@ -78,14 +79,16 @@ class CountingHooks:
 
 async def test_pods_with_hooks_are_processed_one_by_one(tmp_path: Path) -> None:
     hooks = CountingHooks()
-    cluster = FakeCluster(page_size=100).add(PODS, *(f"ns/{n}" for n in range(5)), annotations=HOOKED)
+    cluster = ScriptedCluster(page_size=100).add_all(PODS, *(f"ns/{n}" for n in range(5)), annotations=HOOKED)
     outcome = await run_backup(tmp_path, cluster, collaborators=Collaborators(hooks=hooks))
     assert outcome.items == [f"pods/ns/{n}" for n in range(5)]
     assert hooks.most == 1
 
 
 async def test_a_broken_archive_is_raised_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster(page_size=100).add(PODS, *(f"ns/{n}" for n in range(20)), annotations=HOOKED)
+    cluster = ScriptedCluster(page_size=100).add_all(
+        PODS, *(f"ns/{n}" for n in range(20)), annotations=HOOKED
+    )
 
     async def full(_writer: ArchiveWriter) -> None:
         raise ArchiveWriteError("no space left on device")
@@ -141,7 +144,7 @@ def pods_with_data(*names: str, annotations: dict[str, str] | None = None) -> li
 @pytest.mark.found("E-F8")
 async def test_the_agents_of_all_pods_are_asked_before_the_first_one_is_done(tmp_path: Path) -> None:
     agent = SlowAgent(pods=5)
-    cluster = FakeCluster().put(PODS, *pods_with_data(*"abcde"))
+    cluster = two_a_page().put_all(PODS, *pods_with_data(*"abcde"))
     outcome = await run_backup(tmp_path, cluster, collaborators=Collaborators(pod_volumes=agent))
     assert agent.events[:5] == [f"{name}: asked" for name in "abcde"]
     assert sorted(agent.events[5:]) == [f"{name}: saved" for name in "abcde"]
@@ -154,7 +157,7 @@ async def test_a_pod_is_thawed_after_its_volumes_are_saved_and_before_the_next_i
 ) -> None:
     agent = SlowAgent(pods=1)
     frozen = {**HOOKED, "post.hook.backup.velero.io/command": "thaw"}
-    cluster = FakeCluster().put(PODS, *pods_with_data("a", "b", annotations=frozen), *pods_with_data("c"))
+    cluster = two_a_page().put_all(PODS, *pods_with_data("a", "b", annotations=frozen), *pods_with_data("c"))
     collaborators = Collaborators(pod_volumes=agent, hooks=agent)
     outcome = await run_backup(tmp_path, cluster, collaborators=collaborators)
     steps = [event for event in agent.events if not event.startswith("c")]
@@ -170,6 +173,6 @@ async def test_a_defect_of_who_saves_volumes_ends_the_backup(tmp_path: Path) -> 
 
             return VolumesInFlight((), ended)
 
-    cluster = FakeCluster().put(PODS, *pods_with_data("a", "b"))
+    cluster = two_a_page().put_all(PODS, *pods_with_data("a", "b"))
     with pytest.raises(RuntimeError, match="a defect"):
         await run_backup(tmp_path, cluster, collaborators=Collaborators(pod_volumes=Broken(2)))

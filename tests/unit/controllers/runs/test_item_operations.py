@@ -30,7 +30,7 @@ from pinnace.runtime.keys import Key
 from tests.support.plugins.operators import Operations
 from tests.support.runs.backup_runs import prepared
 from tests.support.runs.context import run_context
-from tests.unit.backup.fakes import FakeCluster, discovery_of
+from tests.unit.backup.fakes import discovery_of, two_a_page
 from tests.unit.controllers.fakes import NAMESPACE, World, key
 
 
@@ -49,7 +49,7 @@ class Scene:
     async def back_up(self) -> Backup:
         """Run the backup, and put it into the cluster as a server would."""
         plugins = self.operations.plugins().operation()
-        cluster = FakeCluster().add(CONFIGMAPS, "ns/a", "ns/b")
+        cluster = two_a_page().add_all(CONFIGMAPS, "ns/a", "ns/b")
         async with self.world.locations.open("default") as store:
             context = run_context(
                 store, cluster, discovery_of(), self.work, clock=self.world.clock, plugins=plugins
