@@ -4,6 +4,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import click
@@ -62,7 +63,8 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]
     return callback
 
 
-def _global_options() -> list[click.Option]:
+@cache
+def _global_options() -> tuple[click.Option, ...]:
     options: list[click.Option] = [
         declared.option(f"global_{name}", {}, expose_value=False, callback=_remember(name))
         for name, declared in GlobalFlags.__declared__.items()
@@ -71,7 +73,7 @@ def _global_options() -> list[click.Option]:
     # The flags of Go's client logger are accepted because scripts pass them; nothing here logs with it.
     options.extend(hidden_option(flag, switch=False) for flag in _KLOG_VALUES)
     options.extend(hidden_option(flag, switch=True) for flag in _KLOG_SWITCHES)
-    return options
+    return tuple(options)
 
 
 def _with_called_name(text: str, ctx: click.Context) -> str:
