@@ -87,7 +87,7 @@ class CSIObjects(Protocol):
         ...
 
 
-class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
+class BackupCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     """The collaborators of this run; None where an installation lacks one.
 
     Attributes:

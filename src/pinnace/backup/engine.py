@@ -18,7 +18,7 @@ from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.breadth import is_wide
 from pinnace.backup.cluster import ClusterReader
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.conversion import CANNOT_ANSWER, MixedLists, versions_by_storage
 from pinnace.backup.counting import COUNT_AFTER_SECONDS, count_resources, countable
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed, list_failure
@@ -93,7 +93,7 @@ class BackupEngine:
         discovery: Discovery,
         *,
         actions: Sequence[AnyBackupItemAction] = (),
-        collaborators: Collaborators | None = None,
+        collaborators: BackupCollaborators | None = None,
         clock: Callable[[], datetime] = utcnow,
         activity: Activity | None = None,
     ) -> None:
@@ -102,7 +102,7 @@ class BackupEngine:
         self._discovery = discovery
         self._actions = actions
         self.operations: list[ItemOperation] = []
-        self._collaborators = collaborators or Collaborators()
+        self._collaborators = collaborators or BackupCollaborators()
         self._clock = clock
 
     async def run(

@@ -23,7 +23,7 @@ from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.backup.collaborators import Collaborators, CSIObjects
+from pinnace.backup.collaborators import BackupCollaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.items.volume_records import VolumeRecords
@@ -44,7 +44,7 @@ async def execute_backup(
     context: RunContext,
     *,
     actions: Sequence[AnyBackupItemAction],
-    collaborators: Collaborators | None = None,
+    collaborators: BackupCollaborators | None = None,
     on_tarball: Callable[[int], None] | None = None,
 ) -> Backup:
     """Run a prepared Backup, store it, and return it with its outcome; failures are not raised.
@@ -73,7 +73,7 @@ async def execute_backup(
             activity=context.activity,
         ),
         operators={action.name: action for action in actions if isinstance(action, BackupItemActionV2)},
-        collaborators=collaborators or Collaborators(),
+        collaborators=collaborators or BackupCollaborators(),
         on_tarball=on_tarball,
     )
     try:
@@ -92,7 +92,7 @@ class _Run(msgspec.Struct, kw_only=True):
     context: RunContext
     engine: BackupEngine
     operators: Mapping[str, BackupItemActionV2]
-    collaborators: Collaborators
+    collaborators: BackupCollaborators
     on_tarball: Callable[[int], None] | None
     is_stored: bool = False
 

@@ -39,10 +39,10 @@ from pinnace.kube.resources import (
 from pinnace.operations.modifiers import FoundModifiers, modifiers_of
 from pinnace.operations.restore import RestoreOperation
 from pinnace.restore.errors import BackupLookupError
-from pinnace.restore.item.tenant_rights import ROLE
 from pinnace.restore.modifiers.rules import ModifierError
-from pinnace.restore.request import RestoreSettings
+from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.selection.validation import validate_and_complete
+from pinnace.restore.tenant_limits import ROLE
 from pinnace.runs.context import LogOptions
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
@@ -200,7 +200,7 @@ class RestoreWork:
         return confined(restore, tenant_of(decode(BackupStorageLocation, found).metadata))
 
     async def _bounded(self, confinement: Confinement, discovery: Discovery) -> Confinement:
-        """The confinement with the rights that bound it, as the cluster grants them now."""
+        """The confinement with its limits, by what the cluster grants tenants now."""
         if confinement.problem or not is_bounded(confinement):
             return confinement
         try:
@@ -267,12 +267,15 @@ class RestoreWork:
                 options=self._options,
                 pod_volumes=restorer,
                 moved_data=moved_data,
-                trusted=confinement.trusted,
-                rights=confinement.rights,
+            )
+            request = RestoreRequest(
+                restore=restore,
+                backup=backup,
+                limits=confinement.limits,
                 modifiers=checked.modifiers.modifiers,
             )
             async with progress:
-                ended = await operation.run(restore, backup)
+                ended = await operation.run(request)
         well = ended.status.phase != RestorePhase.FAILED
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended

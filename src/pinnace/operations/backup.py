@@ -6,7 +6,7 @@ from pinnace.aio.clock import Clock
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.resource_policies import ResourcePolicies
 from pinnace.api.velero.backup import Backup
-from pinnace.backup.collaborators import Collaborators, PodVolumeBackupper
+from pinnace.backup.collaborators import BackupCollaborators, PodVolumeBackupper
 from pinnace.backup.runner import execute_backup
 from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import FEATURE
@@ -77,11 +77,11 @@ class BackupOperation:
             builtin_backup_actions=[*builtin, *csi], backup_actions=context.plugins.backup_actions
         ).backup_actions
 
-    def _collaborators(self, backup: Backup, taken: TakenSnapshots | None) -> Collaborators:
+    def _collaborators(self, backup: Backup, taken: TakenSnapshots | None) -> BackupCollaborators:
         context = self._context
         limit = hook_limit(backup.metadata.annotations, Origin.BACKUP)
         native = NativeSnapshots(backup, snapshotters_of(context), csi=FEATURE in context.features)
-        return Collaborators(
+        return BackupCollaborators(
             hooks=PodHookRunner(limited(context.client, limit)),
             pod_volumes=self._pod_volumes,
             snapshots=native if backup.spec.volume_snapshot_locations else None,

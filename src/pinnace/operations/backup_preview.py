@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pinnace.api.resource_policies import ResourcePolicies
 from pinnace.api.velero.backup import Backup
 from pinnace.archive.runlog import RunLog
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.engine import BackupEngine
 from pinnace.backup.preview import (
     BackupNotes,
@@ -97,7 +97,7 @@ async def preview_backup(
         client,
         discovery,
         actions=ActionRegistry(builtin_backup_actions=backup_actions(client, discovery)).backup_actions,
-        collaborators=Collaborators(
+        collaborators=BackupCollaborators(
             hooks=notes,
             pod_volumes=notes if settings.saves_pod_volumes else None,
             snapshots=notes if backup.spec.volume_snapshot_locations else None,

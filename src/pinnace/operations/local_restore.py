@@ -28,7 +28,7 @@ from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError
-from pinnace.restore.request import RestoreSettings
+from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
@@ -119,9 +119,9 @@ async def _make_restore(
                 context=msgspec.structs.replace(context, caveats=completed.warnings),
                 saved_pod_volumes=partial(read_pod_volumes, run.store, backup.metadata.name),
                 options=RestoreSettings(features=run.features),
-                modifiers=modifiers,
             )
-            finished = await operation.run(begun, backup)
+            request = RestoreRequest(restore=begun, backup=backup, modifiers=modifiers)
+            finished = await operation.run(request)
             finished = await wait_for_restore(context, finished, timer=run.timer)
         if claim is not None:
             await claim.check()

@@ -28,6 +28,8 @@ from pinnace.notices.notice import Notice
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
+from pinnace.restore.cluster import ClusterAccess
+from pinnace.restore.collaborators import RestoreCollaborators
 from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.modifiers.modifier import ResourceModifiers
@@ -35,7 +37,7 @@ from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.preview.cluster import SimulatedCluster
 from pinnace.restore.preview.kept import KeptObjects
 from pinnace.restore.preview.notes import RestoreNotes
-from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
+from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE as ALL_VERSIONS
 from pinnace.runs.activity import Activity
@@ -155,7 +157,7 @@ async def _preview(
         options=RestoreSettings(
             features=settings.features, terminating_timeout_seconds=0.0, resource_timeout_seconds=0.0
         ),
-        helpers=Helpers(
+        collaborators=RestoreCollaborators(
             volume_restorer=notes,
             pod_volume_restorer=notes if settings.by_server else None,
             moved_data=notes if settings.by_server else None,

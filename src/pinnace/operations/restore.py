@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import msgspec
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.csi.snapshots import FEATURE, handle_of
@@ -15,11 +14,9 @@ from pinnace.operations.snapshots import csi_restore_actions_of, snapshotters_of
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
+from pinnace.restore.collaborators import MovedDataRestorer, PodVolumeRestorer, RestoreCollaborators
 from pinnace.restore.errors import RestoreFailed
-from pinnace.restore.item.tenant_rights import TenantRights
-from pinnace.restore.modifiers.modifier import ResourceModifiers
-from pinnace.restore.ports import MovedDataRestorer, PodVolumeRestorer
-from pinnace.restore.request import Helpers, RestoreSettings
+from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.runner import PodVolumeSource, RestoreInputs, execute_restore
 from pinnace.runs.context import RunContext
 from pinnace.storage.errors import StorageError
@@ -34,7 +31,6 @@ class RestoreOperation(msgspec.Struct, frozen=True, kw_only=True):
             DecodeError.
         pod_volumes: restores the content of pod volumes; without it such a volume is an error.
         moved_data: restores data that was moved into the location; without it such data is an error.
-        trusted, rights, modifiers: as in `RestoreRequest`.
     """
 
     context: RunContext
@@ -42,34 +38,28 @@ class RestoreOperation(msgspec.Struct, frozen=True, kw_only=True):
     options: RestoreSettings = msgspec.field(default_factory=RestoreSettings)
     pod_volumes: PodVolumeRestorer | None = None
     moved_data: MovedDataRestorer | None = None
-    trusted: bool = True
-    rights: TenantRights | None = None
-    modifiers: ResourceModifiers | None = None
 
-    async def run(self, restore: Restore, backup: Backup) -> Restore:
+    async def run(self, request: RestoreRequest) -> Restore:
         """Restore and keep log and results in the store; see `execute_restore`."""
 
         async def actions(saved: SavedPodVolumes) -> Sequence[RestoreItemAction]:
             return await self._actions(restore, saved)
 
-        context = self.context
+        context, restore = self.context, request.restore
         limit = hook_limit(restore.metadata.annotations, Origin.RESTORE)
         hooks = PodExecHooks.of(context.client, limit)
         inputs = RestoreInputs(
             actions=actions,
             pod_volumes=self.saved_pod_volumes,
             options=self.options,
-            helpers=Helpers(
+            collaborators=RestoreCollaborators(
                 volume_restorer=SnapshotVolumes(snapshotters_of(context)),
                 pod_volume_restorer=self.pod_volumes,
                 exec_hooks=hooks,
                 moved_data=self.moved_data,
             ),
-            trusted=self.trusted,
-            rights=self.rights,
-            modifiers=self.modifiers,
         )
-        finished = await execute_restore(restore, backup, context, inputs)
+        finished = await execute_restore(request, context, inputs)
         finished.status.hook_status = hooks.counts.status()
         return finished
 

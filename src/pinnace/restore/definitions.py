@@ -18,7 +18,7 @@ from pinnace.api.values.counts import counted
 from pinnace.kube.errors import APIStatusError, KubeError, ServerFault, TooManyRequests
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
 from pinnace.kube.watching import WatchEvent
-from pinnace.restore.ports import ClusterClient
+from pinnace.restore.cluster import ClusterClient
 from pinnace.runs.activity import Activity
 
 DEFAULT_RESOURCE_TIMEOUT_SECONDS: Final = 600.0

@@ -6,12 +6,14 @@ RestoreError
 ├── NamespaceError      a target namespace is not available: its items are left out
 ├── ResourceError       the API has no resource for an item: a Velero-level error
 ├── ItemError           one item fails; the others are restored
+├── LeftOut             one item is not restored, which is no failure
 └── RestoreFailed       the restore as a whole is Failed; the text is its failureReason
 
 A failed item is data (results.py), a restore that cannot run is an exception. (docs/spec: RST 4, 22)
 """
 
-from pinnace.notices.notice import Reported
+from pinnace.api.restore_outcomes import Outcome
+from pinnace.notices.notice import Notice, Reported
 
 
 class RestoreError(Exception):
@@ -36,6 +38,23 @@ class ResourceError(Reported, RestoreError):
 
 class ItemError(Reported, RestoreError):
     """The text is the error filed under the item's namespace."""
+
+
+class LeftOut(RestoreError):
+    """The text is the reason, as the outcomes have it.
+
+    Attributes:
+        outcome: of the item.
+        warning: for the user; None for none.
+    """
+
+    def __init__(
+        self, reason: str, outcome: Outcome = Outcome.SKIPPED, warning: Notice | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.outcome = outcome
+        self.warning = warning
 
 
 class RestoreFailed(RestoreError):

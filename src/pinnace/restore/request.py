@@ -1,29 +1,20 @@
-"""The input of a restore engine: the request, its options, the cluster and collaborators."""
+"""What a restore is asked for, and the settings of its installation."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
 
-from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api import labels
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.catalogue.records import BackupRecords
-from pinnace.kube.discovery import Discovery
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.restore.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS
-from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.modifiers.modifier import ResourceModifiers
-from pinnace.restore.ports import (
-    ClusterClient,
-    ExecHooks,
-    MovedDataRestorer,
-    PodVolumeRestorer,
-    VolumeRestorer,
-)
 from pinnace.restore.selection.order import DEFAULT_LAST, DEFAULT_PRIORITIES
+from pinnace.restore.tenant_limits import TenantLimits
 from pinnace.runs.activity import Activity
 
 WORKERS: Final = 48
@@ -37,9 +28,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A completed Restore, and the files and records of its backup.
 
     Attributes:
-        rights: the kinds that may be created; None for all.
-        trusted: whether the location is the administrator's own. Otherwise no namespace is created, as its
-            labels could lift restrictions of this cluster. (docs/spec: NAC 17 A13)
+        limits: of a restore for a tenant, or from a tenant's location; None for an administrator's.
         modifiers: rules that change objects before they are created; None for none.
         caveats: notes for the user; each becomes a warning.
         started: gets the operations that actions start.
@@ -49,8 +38,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     restore: Restore
     backup: Backup
     records: BackupRecords = msgspec.field(default_factory=BackupRecords)
-    trusted: bool = True
-    rights: TenantRights | None = None
+    limits: TenantLimits | None = None
     modifiers: ResourceModifiers | None = None
     caveats: Sequence[str] = ()
     started: StartedOperations = msgspec.field(default_factory=StartedOperations)
@@ -89,29 +77,3 @@ class RestoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = WORKERS
     operation_timeout: Duration = ITEM_OPERATION_TIMEOUT
     default_modifiers: str = ""
-
-
-class Helpers(msgspec.Struct, frozen=True, kw_only=True):
-    """Collaborators that an installation may lack; work that they cannot do is reported in the results."""
-
-    volume_restorer: VolumeRestorer | None = None
-    pod_volume_restorer: PodVolumeRestorer | None = None
-    exec_hooks: ExecHooks | None = None
-    moved_data: MovedDataRestorer | None = None
-
-
-class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster that objects are restored into.
-
-    Attributes:
-        discovery: the resources that it serves at the start.
-        load_discovery: reads the resources that it serves now.
-        timer: for the engine's waits.
-        is_simulated: whether nothing is written; then volumes are not waited for, as none is made.
-    """
-
-    client: ClusterClient
-    discovery: Discovery
-    load_discovery: Callable[[], Awaitable[Discovery]]
-    timer: Clock = msgspec.field(default_factory=SystemClock)
-    is_simulated: bool = False

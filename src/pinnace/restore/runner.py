@@ -20,7 +20,6 @@ from pinnace.api.labels import ITEM_OPERATIONS, OUTCOMES, VOLUME_PATCHES
 from pinnace.api.phases import RestorePhase
 from pinnace.api.restore_outcomes import encode_counts
 from pinnace.api.values.error_texts import error_text
-from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore, RestoreProgress, RestoreStatus
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveError
@@ -36,18 +35,17 @@ from pinnace.plugins.asynchronous import RestoreItemActionV2
 from pinnace.plugins.item_operations import (
     ItemOperation,
     Operators,
-    StartedOperations,
     digest_of,
     encode_operations,
 )
 from pinnace.plugins.logs import ProcessLog
 from pinnace.plugins.protocols import RestoreItemAction
+from pinnace.restore.cluster import ClusterAccess
+from pinnace.restore.collaborators import RestoreCollaborators
 from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.errors import RestoreFailed
-from pinnace.restore.item.tenant_rights import TenantRights
-from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import ItemOutcomes
-from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
+from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE
 from pinnace.restore.volumes.patches import WantedPatch, digest_of_patches, encode_patches, problem_of
@@ -68,16 +66,12 @@ class RestoreInputs(msgspec.Struct, frozen=True, kw_only=True):
         actions: called once for the restore item actions; may raise RestoreFailed.
         pod_volumes: called once with the backup's records of volumes; may raise KubeError,
             StorageError or DecodeError.
-        trusted, rights, modifiers: as in `RestoreRequest`.
     """
 
     actions: ActionSource
     pod_volumes: PodVolumeSource
     options: RestoreSettings = msgspec.field(default_factory=RestoreSettings)
-    helpers: Helpers = msgspec.field(default_factory=Helpers)
-    trusted: bool = True
-    rights: TenantRights | None = None
-    modifiers: ResourceModifiers | None = None
+    collaborators: RestoreCollaborators = msgspec.field(default_factory=RestoreCollaborators)
     archive_limits: ArchiveLimits | None = None
 
 
@@ -87,14 +81,11 @@ _CANCEL_SECONDS = 60.0
 """The time for cancelling operations, also of a restore that is cancelled."""
 
 
-async def execute_restore(
-    restore: Restore, backup: Backup, context: RunContext, inputs: RestoreInputs
-) -> Restore:
+async def execute_restore(request: RestoreRequest, context: RunContext, inputs: RestoreInputs) -> Restore:
     """Run a restore, store its log and results, and return the Restore with its outcome.
 
     Args:
-        restore: valid and completed; its status has the start timestamp.
-        backup: the backup to restore from.
+        request: with a Restore that is valid and completed, and has its start timestamp.
 
     Returns:
         A copy of the restore with its counts, times, progress and the phase of `phases.ended`: it waits for
@@ -102,11 +93,11 @@ async def execute_restore(
         Cancellation is raised and leaves no file behind; created objects stay in the cluster, and the restore
         can be run again.
     """
-    recorder = _ProgressRecorder(context)
+    restore, recorder = request.restore, _ProgressRecorder(context)
+    request.started.clock = context.clock
     try:
         with temporary_folder(context.workdir, "restore-") as directory:
-            run = _Run(restore, backup, context, inputs, recorder.publish, directory)
-            run.started.clock = context.clock
+            run = _Run(request, context, inputs, recorder.publish, directory)
             results = await run.run_cancelling()
     except RestoreFailed as error:
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=str(error))
@@ -115,7 +106,7 @@ async def execute_restore(
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=reason)
     except Exception as error:  # noqa: BLE001 - a defect: the restore must not look as if it still ran
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=_defect(error))
-    operations, unpatched = run.started.operations, run.outcomes.unpatched
+    operations, unpatched = request.started.operations, run.outcomes.unpatched
     phase = phases.ended(results.errors.count, operations=len(operations), finalizing=bool(unpatched))
     restored = _finished(restore, phase, context, recorder, results=results)
     if counts := run.outcomes.counts:
@@ -126,14 +117,17 @@ async def execute_restore(
 class _Run(msgspec.Struct, frozen=True):
     """One execution, in a private directory."""
 
-    restore: Restore
-    backup: Backup
+    request: RestoreRequest
     context: RunContext
     inputs: RestoreInputs
     progress: ProgressSink
     directory: Path
     outcomes: ItemOutcomes = msgspec.field(default_factory=ItemOutcomes)
-    started: StartedOperations = msgspec.field(default_factory=StartedOperations)
+
+    @property
+    def restore(self) -> Restore:
+        """The Restore."""
+        return self.request.restore
 
     async def run_cancelling(self) -> Results:
         """Call `run_logged`; a failure or cancellation cancels the operations that were started."""
@@ -235,7 +229,7 @@ class _Run(msgspec.Struct, frozen=True):
 
     async def _upload_operations(self, store: BackupStore, results: Results) -> None:
         """Store the operations that actions have started; if that fails, cancel them."""
-        operations = self.started.operations
+        operations = self.request.started.operations
         if not operations:
             return
         try:
@@ -266,19 +260,21 @@ class _Run(msgspec.Struct, frozen=True):
             wanted.clear()
 
     async def _cancel_operations(self, reason: str) -> None:
-        if not self.started.operations:
+        if not self.request.started.operations:
             return
-        moved = self.inputs.helpers.moved_data
+        moved = self.inputs.collaborators.moved_data
         given = (*self.context.plugins.restore_actions, moved)
         actions = {action.name: action for action in given if isinstance(action, RestoreItemActionV2)}
-        await Operators(self.restore, actions, ProcessLog()).cancelled(self.started.operations, reason)
+        await Operators(self.restore, actions, ProcessLog()).cancelled(
+            self.request.started.operations, reason
+        )
 
     async def _run(self, log: RunLog) -> Results:
         backup_name = self.restore.spec.backup_name
         log.info("starting restore")
         # For a restore by a server, only this line in the location names its backup.
         log.info(f"Starting restore of backup {self.restore.metadata.namespace}/{backup_name}")
-        if (modifiers := self.inputs.modifiers) is not None and modifiers.source:
+        if (modifiers := self.request.modifiers) is not None and modifiers.source:
             log.info(f"Applying the resource modifiers in ConfigMap {modifiers.source}")
         contents = self.directory / "contents.tar.gz"
         with self.context.worker_slot.lent():
@@ -319,16 +315,9 @@ class _Run(msgspec.Struct, frozen=True):
             pod_volumes = await self.inputs.pod_volumes(records.infos)
         except (StorageError, KubeError, DecodeError) as error:
             raise RestoreFailed(f"error listing pod volume backups: {error}") from error
-        return RestoreRequest(
-            restore=self.restore,
-            backup=self.backup,
-            records=msgspec.structs.replace(records, pod_volumes=pod_volumes),
-            trusted=self.inputs.trusted,
-            rights=self.inputs.rights,
-            modifiers=self.inputs.modifiers,
-            caveats=self.context.caveats,
-            started=self.started,
-            activity=activity,
+        records = msgspec.structs.replace(records, pod_volumes=pod_volumes)
+        return msgspec.structs.replace(
+            self.request, records=records, caveats=self.context.caveats, activity=activity
         )
 
     async def _restore_archive(
@@ -364,7 +353,7 @@ class _Run(msgspec.Struct, frozen=True):
             log=log,
             progress=self.progress,
             options=self.inputs.options,
-            helpers=self.inputs.helpers,
+            collaborators=self.inputs.collaborators,
         )
         with archive:
             # The contents are in the index's spool now; a large backup need not be on the disk twice.

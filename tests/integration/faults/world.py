@@ -45,6 +45,7 @@ from pinnace.operations.local_restore import StoredBackups
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
+from pinnace.restore.request import RestoreRequest
 from pinnace.restore.runner import RestoreInputs, execute_restore
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.runs.context import StoreSource
@@ -367,8 +368,7 @@ class Lab:
 
         async with asyncio.timeout(RUN_SECONDS):
             done = await execute_restore(
-                begun,
-                completed.backup,
+                RestoreRequest(restore=begun, backup=completed.backup),
                 run_context(
                     store, through, discovery, self.workdir, progress=progress, reopen_store=reopen_store
                 ),

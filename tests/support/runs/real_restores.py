@@ -19,12 +19,13 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.restore.actions import restore_actions
+from pinnace.restore.cluster import ClusterAccess
 from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.preview.cluster import SimulatedCluster
 from pinnace.restore.preview.kept import KeptObjects
-from pinnace.restore.request import ClusterAccess, RestoreRequest, RestoreSettings
+from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
 

@@ -15,7 +15,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup, BackupProgress, BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.groups import APIGroup, GroupVersion
@@ -200,7 +200,7 @@ async def run_backup(
     *,
     discovery: Discovery | None = None,
     actions: Sequence[BackupItemAction] = (),
-    collaborators: Collaborators | None = None,
+    collaborators: BackupCollaborators | None = None,
     clock: FrozenClock | None = None,
     log_level: str = "info",
 ) -> Outcome:

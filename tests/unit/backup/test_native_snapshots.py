@@ -10,7 +10,7 @@ import pytest
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.snapshots import VolumeSnapshotPhase
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -107,7 +107,7 @@ class Scene:
             self.cluster,
             backup,
             actions=[PersistentVolumeAction(), PodAction()],
-            collaborators=Collaborators(snapshots=native),
+            collaborators=BackupCollaborators(snapshots=native),
         )
         self.snapshots = [encode(record) for record in native.snapshots]
         return outcome

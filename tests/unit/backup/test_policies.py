@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import read_policies
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.archive.runlog import RunLog
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
@@ -51,7 +51,7 @@ async def ways(
         cluster,
         a_backup(**LOCATIONS, **spec),
         actions=actions,
-        collaborators=Collaborators(
+        collaborators=BackupCollaborators(
             pod_volumes=saver, snapshots=snapshots, policies=VolumePolicies(cluster, policies)
         ),
     )
@@ -164,7 +164,7 @@ async def test_an_include_exclude_policy_is_part_of_the_filter(tmp_path: Path) -
     cluster = two_a_page().add_all(SECRETS, "ns/s").add_all(CONFIGMAPS, "ns/m")
     document = "version: v1\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}\n"
     policies = VolumePolicies(cluster, read_policies(document))
-    outcome = await run_backup(tmp_path, cluster, collaborators=Collaborators(policies=policies))
+    outcome = await run_backup(tmp_path, cluster, collaborators=BackupCollaborators(policies=policies))
     assert outcome.items == ["configmaps/ns/m"]
 
 

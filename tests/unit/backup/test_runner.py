@@ -17,7 +17,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.runner import execute_backup
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
@@ -347,7 +347,7 @@ async def test_snapshots_are_counted_and_stored(store: Store, workdir: Path) -> 
         workdir,
         backup=prepared(volume_snapshot_locations=["default"]),
         actions=[PodAction(), PersistentVolumeAction()],
-        collaborators=Collaborators(snapshots=snapshots),
+        collaborators=BackupCollaborators(snapshots=snapshots),
     )
     status = done.status
     assert (status.volume_snapshots_attempted, status.volume_snapshots_completed) == (1, 0)

@@ -17,7 +17,7 @@ from pinnace.api.velero.backup import (
     BackupResourceHookSpec,
     ExecHook,
 )
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.hooks.backup_running import PodHookRunner
 from pinnace.kube.errors import ExecTimeout, NotFound
 from pinnace.kube.resources import PODS
@@ -56,7 +56,7 @@ async def back_up(
     tmp_path: Path, containers: FakeContainers, *pods: JSONObject, backup: Backup | None = None
 ) -> Outcome:
     cluster = ScriptedCluster(page_size=100).put_all(PODS, *pods)
-    collaborators = Collaborators(hooks=PodHookRunner(containers))
+    collaborators = BackupCollaborators(hooks=PodHookRunner(containers))
     return await run_backup(tmp_path, cluster, backup, collaborators=collaborators)
 
 
@@ -282,7 +282,7 @@ async def test_pods_without_hooks_do_not_wait_for_those_with(tmp_path: Path) -> 
         return item
 
     action.change = let_hooks_end
-    collaborators = Collaborators(hooks=PodHookRunner(containers))
+    collaborators = BackupCollaborators(hooks=PodHookRunner(containers))
     outcome = await run_backup(tmp_path, cluster, actions=[action], collaborators=collaborators)
     assert action.seen[-2:] == ["Pod/ns/a0", "Pod/ns/a1"]
     assert containers.most_at_once == 1, "hooks of two pods never overlap"

@@ -25,7 +25,7 @@ from pinnace.hooks.restore_running import COMMANDS_AT_ONCE, LOOK_SECONDS, PodExe
 from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook, pod_wait_seconds
 from pinnace.kube.errors import ExecTimeout, Forbidden, KubeError
 from pinnace.notices.notice import Notice
-from pinnace.restore.request import Helpers
+from pinnace.restore.collaborators import RestoreCollaborators
 from tests.support.cluster.containers import Behaviour, FakeContainers
 from tests.support.tasks import settled
 from tests.unit.restore.world import (
@@ -535,7 +535,9 @@ async def test_hooks_of_both_kinds_see_the_new_namespace(
     harness: Harness, namespace: str, count: int
 ) -> None:
     containers, sight = FakeContainers(), FakeSight()
-    harness.helpers = Helpers(exec_hooks=PodExecHooks(containers, sight, timer=StoppedTimer()))
+    harness.collaborators = RestoreCollaborators(
+        exec_hooks=PodExecHooks(containers, sight, timer=StoppedTimer())
+    )
     group = RestoreResourceHookSpec(
         name="both",
         included_namespaces=[namespace],

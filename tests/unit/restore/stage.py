@@ -21,7 +21,7 @@ from pinnace.notices.notice import OWN_PART
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.errors import RestoreFailed
-from pinnace.restore.request import RestoreSettings
+from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.runner import RestoreInputs, execute_restore
 from pinnace.runs.context import ReopenedStore
 from pinnace.storage.backup_files import BackupFiles
@@ -120,8 +120,9 @@ class Stage:
             return ReopenedStore(self.reopened or self.store, self.moved)
 
         return await execute_restore(
-            restore,
-            Backup(metadata=ObjectMeta(name="backup-1"), status=BackupStatus()),
+            RestoreRequest(
+                restore=restore, backup=Backup(metadata=ObjectMeta(name="backup-1"), status=BackupStatus())
+            ),
             run_context(
                 self.store,
                 self.world,

@@ -28,8 +28,9 @@ from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pinnace.kube.watching import WatchEvent
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
+from pinnace.restore.collaborators import RestoreCollaborators
 from pinnace.restore.definitions import is_ready
-from pinnace.restore.request import Helpers, RestoreSettings
+from pinnace.restore.request import RestoreSettings
 from pinnace.runs.activity import Activity
 from tests.unit.restore.world import (
     Harness,
@@ -417,7 +418,7 @@ HOOKED = {"post.hook.restore.velero.io/command": "/bin/true"}
 
 async def test_pod_volumes_and_hooks_are_left_to_their_helpers(harness: Harness) -> None:
     filler, hooks = Filler(), Hooks()
-    harness.helpers = Helpers(pod_volume_restorer=filler, exec_hooks=hooks)
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=filler, exec_hooks=hooks)
     harness.request_fields = {"pod_volume_backups": [pod_volume_backup()]}
 
     results = await harness.restore(
@@ -435,7 +436,7 @@ async def test_pod_volumes_and_hooks_are_left_to_their_helpers(harness: Harness)
 async def test_hooks_do_not_wait_for_a_pod_that_never_gets_its_data(harness: Harness) -> None:
     """Without a time limit, which is the default, they would hold the restore for ever."""
     hooks = PatientHooks()
-    harness.helpers = Helpers(pod_volume_restorer=Filler(), exec_hooks=hooks)
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=Filler(), exec_hooks=hooks)
     harness.request_fields = {"pod_volume_backups": [pod_volume_backup()]}
 
     results = await harness.restore(pod("p", annotations=HOOKED))
@@ -469,7 +470,7 @@ async def test_the_claims_of_a_pod_that_never_gets_its_data_are_not_waited_for(h
         BackupVolumeInfo(pvc_namespace="ns-1", pvc_name=name, backup_method="PodVolumeBackup", pv_info=old)
         for name in ("one", "p-e", "two")
     ]
-    harness.helpers = Helpers(pod_volume_restorer=Failing())
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=Failing())
     harness.request_fields = {
         "pod_volume_backups": [pod_volume_backup(), pod_volume_backup(name="q")],
         "volume_infos": infos,
@@ -485,7 +486,7 @@ async def test_the_claims_of_a_pod_that_never_gets_its_data_are_not_waited_for(h
 
 async def test_a_pod_that_exists_gets_neither_which_is_said(harness: Harness) -> None:
     filler, hooks = Filler(), Hooks()
-    harness.helpers = Helpers(pod_volume_restorer=filler, exec_hooks=hooks)
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=filler, exec_hooks=hooks)
     harness.request_fields = {"pod_volume_backups": [pod_volume_backup()]}
     harness.world.put(pod("p", annotations=HOOKED))
 

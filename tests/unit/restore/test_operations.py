@@ -15,8 +15,8 @@ from pinnace.operations.finalizing_restores import finalize_restore
 from pinnace.operations.outcome_log import log_outcomes
 from pinnace.operations.waiting import Following
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemOutput
+from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.additional import AdditionalItems
-from pinnace.restore.ports import TargetCluster
 from tests.support.clock import LeapingClock
 from tests.support.plugins.operators import CopyOnRestore, Operations
 from tests.support.runs.context import run_context

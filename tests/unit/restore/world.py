@@ -30,9 +30,11 @@ from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
+from pinnace.restore.cluster import ClusterAccess
+from pinnace.restore.collaborators import RestoreCollaborators
 from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.outcomes import ItemOutcomes
-from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
+from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from tests.support.clock import FakeClock, FrozenClock
 from tests.support.cluster.discovered import documented_discovery
@@ -406,7 +408,7 @@ class Harness:
         self.timer = QuietTimer()
         self.actions: list[RestoreItemAction] | None = None
         self.options = RestoreSettings()
-        self.helpers = Helpers()
+        self.collaborators = RestoreCollaborators()
         self.backup = Backup(metadata=ObjectMeta(name="backup-1"), spec=BackupSpec(), status=BackupStatus())
         self.request_fields: JSONObject = {}
         self.annotations: dict[str, str] = {}
@@ -452,7 +454,7 @@ class Harness:
             log=self.log,
             progress=self.numbers.publish,
             options=self.options,
-            helpers=self.helpers,
+            collaborators=self.collaborators,
         )
         fields = with_records(self.request_fields)
         request = RestoreRequest(restore=restore, backup=self.backup, **fields)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.kube.resources import PODS
 from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
 from tests.unit.backup.fakes import a_backup, run_backup, two_a_page
@@ -23,7 +23,7 @@ async def test_a_volume_without_its_claim_fails_the_pod_but_not_the_other_volume
         scene.answer = silent
         saver = PodVolumeBackups(scene.cluster.client, backup, scene.run())
         running = asyncio.create_task(
-            run_backup(tmp_path, cluster, backup, collaborators=Collaborators(pod_volumes=saver))
+            run_backup(tmp_path, cluster, backup, collaborators=BackupCollaborators(pod_volumes=saver))
         )
         await scene.created.wait()
         (obj,) = scene.cluster.of("podvolumebackups")
@@ -58,7 +58,9 @@ async def test_a_claim_that_no_container_mounts_is_left_out_with_a_warning_that_
             scene.cluster.add("persistentvolumeclaims", claim, "shop", spec={"volumeName": "pv"})
         scene.cluster.add("persistentvolumes", "pv", "", spec={"csi": {}})
         saver = PodVolumeBackups(scene.cluster.client, backup, scene.run())
-        outcome = await run_backup(tmp_path, cluster, backup, collaborators=Collaborators(pod_volumes=saver))
+        outcome = await run_backup(
+            tmp_path, cluster, backup, collaborators=BackupCollaborators(pod_volumes=saver)
+        )
 
     saved = {(each["spec"]["pod"]["name"], each["spec"]["volume"]) for each in saver.pod_volume_backups}
     assert saved == {("first", "used"), ("second", "used")}

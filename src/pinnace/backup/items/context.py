@@ -12,7 +12,7 @@ from pinnace.archive.paths import item_head, version_dir
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.cluster import ClusterReader
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.filters import ExcludedItems
 from pinnace.backup.items.actions import BackupActions
@@ -63,7 +63,7 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True):
     progress: ProgressReporter
     actions: BackupActions
     hooks: HookChoice
-    collaborators: Collaborators
+    collaborators: BackupCollaborators
     activity: Activity = msgspec.field(default_factory=Activity)
     tracker: Tracker = msgspec.field(default_factory=Tracker)
     claims: HandledClaims = msgspec.field(default_factory=HandledClaims)

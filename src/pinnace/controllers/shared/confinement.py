@@ -15,7 +15,7 @@ from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.nonadmin.names import RESTORABLE_ANNOTATION, TRUST_LABEL, TRUST_VALUE, Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import Restore, RestoreSpec
-from pinnace.restore.item.tenant_rights import TenantRights
+from pinnace.restore.tenant_limits import TenantLimits
 
 ALL: Final = ("", "*")
 
@@ -28,7 +28,7 @@ class Confinement:
         restore: the Restore with its narrowed spec.
         tenant: the namespace that the backup's location belongs to; empty for the administrator's.
         trusted: whether the content of the backup is trusted.
-        rights: what it may create at most; None for anything.
+        limits: what it may create at most; None for anything, which only a trusted one may.
         problem: why it cannot be carried out at all; empty if it can.
         caveat: what is left out although the spec asks for it; empty if nothing is.
     """
@@ -36,7 +36,7 @@ class Confinement:
     restore: Restore
     tenant: str = ""
     trusted: bool = True
-    rights: TenantRights | None = None
+    limits: TenantLimits | None = None
     problem: str = ""
     caveat: str = ""
 
@@ -96,7 +96,7 @@ def bounded(confinement: Confinement, role: JSONObject, canonical: Callable[[str
     annotations = confinement.restore.metadata.annotations
     listed = annotations.get(RESTORABLE_ANNOTATION, "") if confinement.trusted else ""
     allowed = [canonical(name) for name in listed.split(",") if name]
-    return replace(confinement, rights=TenantRights.of_role(role, allowed))
+    return replace(confinement, limits=TenantLimits.of_role(role, allowed))
 
 
 def _is_for_tenant(restore: Restore) -> bool:

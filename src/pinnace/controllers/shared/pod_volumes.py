@@ -22,7 +22,7 @@ from pinnace.controllers.shared.unattended import Unattended
 from pinnace.controllers.shared.waiting_pods import POD_INDEX, by_pod
 from pinnace.hooks.pod_watches import PodWatches
 from pinnace.kube.resources import DATA_UPLOADS, POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, APIResource
-from pinnace.restore.ports import PodVolumeRestorer
+from pinnace.restore.collaborators import PodVolumeRestorer
 from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore

@@ -35,7 +35,7 @@ from pinnace.controllers.shared.waiting_pods import (
 from pinnace.hooks.pod_watches import PodListener
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import POD_VOLUME_RESTORES
-from pinnace.restore.ports import PodVolumeRestorer
+from pinnace.restore.collaborators import PodVolumeRestorer
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.outcomes import canceled_message, is_cancel_wanted, is_new, message_of, phase_of

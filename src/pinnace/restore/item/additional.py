@@ -2,33 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import msgspec
 
 from pinnace.aio.timing import poll
 from pinnace.api.velero.restore import Restore
-from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound, UnknownResource
 from pinnace.plugins.asynchronous import RestoreItemActionV2
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemAction, RestoreItemOutput
-from pinnace.restore.ports import TargetCluster
-from pinnace.restore.selection.collect import RestoreFilter
-
-
-class Kinds(Protocol):
-    """The knowledge of kinds, as `KnownKinds` has it."""
-
-    @property
-    def discovery(self) -> Discovery:
-        """The resources that the cluster serves."""
-        ...
-
-    @property
-    def filters(self) -> RestoreFilter:
-        """The filters of the restore, with its namespace mapping."""
-        ...
+from pinnace.restore.cluster import TargetCluster
+from pinnace.restore.item.known_kinds import KnownKinds
 
 
 class AdditionalItems(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +26,7 @@ class AdditionalItems(msgspec.Struct, frozen=True, kw_only=True):
     restore: Restore
     timeout_seconds: float
 
-    async def wait(self, action: RestoreItemAction, output: RestoreItemOutput, kinds: Kinds) -> str:
+    async def wait(self, action: RestoreItemAction, output: RestoreItemOutput, kinds: KnownKinds) -> str:
         """Wait for the additional items that an action has named; returns why they are not ready, or ""."""
         if not isinstance(action, RestoreItemActionV2):
             return f"{action.name} asks to wait for additional items, which only actions of version 2 can do"
@@ -63,7 +47,9 @@ class AdditionalItems(msgspec.Struct, frozen=True, kw_only=True):
             return f"{action.name} could not say whether its additional items are ready: {error}"
         return "" if is_ready else f"the additional items of {action.name} were not ready within {seconds:g}s"
 
-    async def _present(self, wanted: Sequence[ResourceIdentifier], kinds: Kinds) -> list[ResourceIdentifier]:
+    async def _present(
+        self, wanted: Sequence[ResourceIdentifier], kinds: KnownKinds
+    ) -> list[ResourceIdentifier]:
         """The items that the cluster has now, with their target namespaces. Raises KubeError."""
         found = []
         for item in wanted:

@@ -21,6 +21,7 @@ from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.retrying import is_open
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice, notice_of
+from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.errors import ItemError
 from pinnace.restore.item.bindings import with_subjects
 from pinnace.restore.item.conflicts import comparable, merged_service_account
@@ -29,7 +30,6 @@ from pinnace.restore.item.existing import ExistingObjects
 from pinnace.restore.item.managed_fields import OF_THE_RESTORE, Ownership
 from pinnace.restore.item.services import SERVICES, advice, without_lacking_families
 from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.ports import TargetCluster
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef, decode
 

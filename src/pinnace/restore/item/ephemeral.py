@@ -8,15 +8,14 @@ the pod that is to own it exists. (docs/adr/074)
 from collections.abc import Mapping
 
 import msgspec
-import orjson
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
+from pinnace.restore.cluster import ClusterClient
 from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.ports import ClusterClient
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.volumes.pods.pod_claims import claim_name
@@ -33,15 +32,13 @@ class EphemeralClaims(msgspec.Struct, frozen=True, kw_only=True):
     writer: ClusterWriter
     labels: Mapping[str, str]
 
-    async def give_to(self, ref: ItemRef, created: bytes, results: Results) -> bool:
+    async def give_to(self, ref: ItemRef, pod: JSONObject, results: Results) -> bool:
         """Make a pod that was just created the owner of its claims; whether it can start.
 
         Claims that do not exist are left to the cluster, which makes them of the template. Claims that the
         restore has not created are not changed: with their pod, their data would be deleted.
         """
-        if b'"ephemeral"' not in created:
-            return True
-        pod, can_start = orjson.loads(created), True
+        can_start = True
         for volume in objects(pod, "spec", "volumes"):
             if volume.get("ephemeral") is None:
                 continue

@@ -11,6 +11,7 @@ from pinnace.api.objects import JSONObject, mapping
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
+from pinnace.restore.cluster import ClusterClient
 from pinnace.restore.item.bindings import (
     beside_originals,
     is_shared,
@@ -23,7 +24,6 @@ from pinnace.restore.item.conflicts import comparable, is_same, only_leaves_out
 from pinnace.restore.item.deciding import Existing, LostClaim
 from pinnace.restore.item.normal_form import normal_forms
 from pinnace.restore.item.volume_ties import Tie, claim_title, freeing, freeing_command, tie_of
-from pinnace.restore.ports import ClusterClient
 from pinnace.restore.selection.reading import ItemRef
 
 _OWN_SUFFIX: Final = ".k8s.io"

@@ -18,12 +18,12 @@ from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice, notice_of
+from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.errors import NamespaceError
 from pinnace.restore.item.managed_fields import OF_THE_RESTORE, Ownership, ownership_of
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.metadata import is_terminating
-from pinnace.restore.ports import TargetCluster
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 

@@ -15,10 +15,10 @@ from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Invalid, KubeError, NotFound, ServerFault
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
+from pinnace.restore.cluster import ClusterClient
 from pinnace.restore.errors import ItemError
 from pinnace.restore.metadata import reset_metadata
 from pinnace.restore.modifiers.json_patch import merged
-from pinnace.restore.ports import ClusterClient
 from pinnace.restore.selection.reading import ItemReader, ItemRef, decode
 
 

@@ -17,15 +17,14 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
+from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.applying import Applied, Prepared
-from pinnace.restore.ports import TargetCluster
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef, decode
 
 _COUNTING_SECONDS: Final = 5.0
 """How long all quotas are waited for together; a controller counts within a second."""
 
-_KINDS: Final = frozenset({"resourcequotas", "clusterresourcequotas.quota.openshift.io"})
 _WRITTEN: Final = frozenset({Outcome.CREATED, Outcome.UPDATED, Outcome.RECREATED})
 _LONGEST_QUANTITY: Final = 100
 
@@ -49,8 +48,8 @@ class Quotas:
         self._written: list[_Quota] = []
 
     def look_at(self, sent: Prepared, applied: Applied) -> None:
-        """Note an object if it is a quota that the restore wrote."""
-        if sent.ref.group_resource in _KINDS and applied.outcome in _WRITTEN:
+        """Note a quota that the restore wrote."""
+        if applied.outcome in _WRITTEN:
             quota = _Quota(ref=sent.ref, resource=sent.resource, backed_up=decode(sent.ref, sent.raw))
             self._written.append(quota)
 

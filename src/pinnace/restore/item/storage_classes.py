@@ -3,15 +3,13 @@
 Classes and volumes are restored before claims, so that each claim is judged when it is created.
 """
 
-from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import STORAGE_CLASSES
 from pinnace.notices.codes import Code
-from pinnace.notices.notice import Notice
+from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.applying import Applied, Prepared
-from pinnace.restore.ports import TargetCluster
 from pinnace.restore.results import Results
 
 _NEW = frozenset({Outcome.CREATED, Outcome.RECREATED})
@@ -25,15 +23,14 @@ class StorageClasses:
         self._missing: dict[str, bool] = {}
         self._free: set[tuple[str, str]] = set()
 
-    async def look_at(self, sent: Prepared, applied: Applied, results: Results) -> None:
-        """Warn of a new claim without a class; note a volume, to which a claim is bound without one."""
-        kind, name = sent.ref.group_resource, text(sent.item, "spec", "storageClassName")
-        if kind == PERSISTENT_VOLUMES.group_resource:
-            self._free.add((name, _claim_of(sent.item)))
-            return
-        if kind != PERSISTENT_VOLUME_CLAIMS.group_resource or applied.outcome not in _NEW:
-            return
-        if not name or text(sent.item, "spec", "volumeName"):
+    def note_volume(self, volume: JSONObject) -> None:
+        """Note a restored volume: a claim is bound to it without a class."""
+        self._free.add((text(volume, "spec", "storageClassName"), _claim_of(volume)))
+
+    async def check_claim(self, sent: Prepared, applied: Applied, results: Results) -> None:
+        """Warn of a new claim without a class."""
+        name = text(sent.item, "spec", "storageClassName")
+        if applied.outcome not in _NEW or not name or text(sent.item, "spec", "volumeName"):
             return
         claim = f"{sent.ref.target_namespace}/{sent.ref.name}"
         if self._free & {(name, ""), (name, claim)} or not await self._is_missing(name):
@@ -42,9 +39,8 @@ class StorageClasses:
             f"{sent.ref.id}: its StorageClass {name} does not exist: the claim stays Pending until the class"
             " is created"
         )
-        results.warnings.add(
-            sent.ref.target_namespace, Notice(Code.STORAGE_CLASS_MISSING, message, object=sent.ref.id)
-        )
+        notice = sent.ref.notice(Code.STORAGE_CLASS_MISSING, message)
+        results.warnings.add(sent.ref.target_namespace, notice)
 
     async def _is_missing(self, name: str) -> bool:
         if name not in self._missing:

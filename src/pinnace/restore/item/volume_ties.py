@@ -17,7 +17,7 @@ import orjson
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pinnace.restore.ports import ClusterClient
+from pinnace.restore.cluster import ClusterClient
 
 _OF_OLD_CLAIM: Mapping[str, Any] = {"uid": None, "resourceVersion": None}
 

@@ -21,10 +21,10 @@ from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.retrying import is_open
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
+from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.errors import ItemError
 from pinnace.restore.item.managed_fields import Ownership, patch_of
 from pinnace.restore.metadata import reset_metadata
-from pinnace.restore.ports import TargetCluster
 
 LOOK_SECONDS: Final = 30.0
 """How long to look for the object of a create that failed: its attempts have waited for the server."""

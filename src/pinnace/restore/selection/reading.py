@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import msgspec
 import orjson
 
-from pinnace.api import labels
 from pinnace.api.kinds import JOBS, PODS, group_resources
 from pinnace.api.objects import JSONObject, objects, text
 from pinnace.archive.errors import ArchiveError, MissingItem
@@ -24,7 +23,7 @@ from pinnace.archive.paths import (
 )
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.notices.codes import Code
-from pinnace.notices.notice import Notice
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.restore.errors import ItemError
 
 
@@ -55,6 +54,19 @@ class ItemRef(msgspec.Struct, frozen=True):
         if self.target_namespace:
             return f"{self.group_resource}/{self.target_namespace}/{self.name}"
         return f"{self.group_resource}/{self.name}"
+
+    def notice(self, code: Code, text: str) -> Notice:
+        """A notice about the item."""
+        return Notice(code, text, object=self.id)
+
+    def error(self, code: Code, problem: str, cause: object = None) -> ItemError:
+        """The failure of the item.
+
+        Args:
+            cause: the error behind it, whose code is the nearer one.
+        """
+        text = f"error restoring {self.id}: {problem}"
+        return ItemError(notice_of(cause, code, text, object=self.id))
 
 
 class ItemReader:
@@ -221,10 +233,3 @@ def why_finished(ref: ItemRef, item: JSONObject) -> str:
     if ended & {"Failed", "FailureTarget"}:
         return "it has failed, and would run again"
     return "it is complete" if value or ended & _ENDED else ""
-
-
-def is_mirror_pod(ref: ItemRef, item: JSONObject) -> bool:
-    """Whether the pod mirrors a static one, which its kubelet creates by itself."""
-    if ref.group_resource != PODS.group_resource:
-        return False
-    return bool((item["metadata"].get("annotations") or {}).get(labels.MIRROR_POD))

@@ -8,8 +8,8 @@ from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import notice_of
+from pinnace.restore.cluster import ClusterClient
 from pinnace.restore.errors import SetupError
-from pinnace.restore.ports import ClusterClient
 from pinnace.restore.selection.api_versions import (
     CONFIGMAP_KEY,
     CONFIGMAP_NAME,

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-import orjson
 
 from pinnace.api import labels
 from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS
@@ -17,7 +16,7 @@ from pinnace.notices.codes import Code
 from pinnace.notices.notice import notice_of
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.protocols import ResourceIdentifier
-from pinnace.restore.ports import MovedDataRestorer
+from pinnace.restore.collaborators import MovedDataRestorer
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.restore.volumes.records import RestoredVolumes
@@ -46,12 +45,11 @@ class MovedData(msgspec.Struct, frozen=True, kw_only=True):
     started: StartedOperations
     records: RestoredVolumes
 
-    async def restore(self, restore: Restore, ref: ItemRef, created: bytes, results: Results) -> None:
+    async def restore(self, restore: Restore, ref: ItemRef, claim: JSONObject, results: Results) -> None:
         """Start the restore of the data of a claim that was just created, if it has moved data."""
         moved = self.volumes.get((ref.original_namespace, ref.name))
         if moved is None or self.starter is None:
             return
-        claim = orjson.loads(created)
         if labels.DYNAMIC_PV_RESTORE not in mapping(claim, "spec", "selector", "matchLabels"):
             return
         try:

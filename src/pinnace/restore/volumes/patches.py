@@ -21,7 +21,7 @@ from pinnace.api.volume_info import BackupMethod, BackupVolumeInfo, PersistentVo
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError, NotFound, ServerFault, TooManyRequests
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
-from pinnace.restore.ports import ClusterClient
+from pinnace.restore.cluster import ClusterClient
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.volumes.pods.pod_claims import claim_name
 

@@ -26,13 +26,10 @@ from pinnace.kube.resources import (
 )
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice, notice_of
+from pinnace.restore.cluster import ClusterClient, TargetCluster
+from pinnace.restore.collaborators import VolumeRestorer
 from pinnace.restore.errors import ItemError
 from pinnace.restore.metadata import clear_binding_info, is_terminating
-from pinnace.restore.ports import (
-    ClusterClient,
-    TargetCluster,
-    VolumeRestorer,
-)
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.volumes.native.snapshotters import SnapshotError
@@ -132,7 +129,6 @@ class VolumePreparer:
             restore.spec.restore_pvs is not False and backup.spec.snapshot_volumes is not False
         )
         self._is_asked_for = restore.spec.restore_pvs is not False
-        self._snapshots: dict[str, VolumeSnapshot] = {}
         self._pod_volumes = saved.pod_volumes
         self._claims_with_data = saved.claims_with_data
         self._restorer = restorer
@@ -140,17 +136,20 @@ class VolumePreparer:
         self._timer = target.timer
         self._log = target.log
         self._new_uuid = new_uuid
+        self._snapshots: dict[str, VolumeSnapshot] = {}
+        self._unsaved: list[str] = []
         for snapshot in saved.snapshots:
+            name = snapshot.spec.persistent_volume_name
             if snapshot.status.provider_snapshot_id:
-                self._snapshots.setdefault(snapshot.spec.persistent_volume_name, snapshot)
+                self._snapshots.setdefault(name, snapshot)
             else:
-                target.log.warning(
-                    Notice(
-                        Code.VOLUME_DATA_NOT_SAVED,
-                        "The backup lists a volume without a snapshot, treating it as not snapshotted",
-                    ),
-                    persistentVolume=snapshot.spec.persistent_volume_name,
-                )
+                self._unsaved.append(name)
+
+    def warn_of_unsaved(self) -> None:
+        """Log each volume that the backup lists without a snapshot."""
+        message = "The backup lists a volume without a snapshot, treating it as not snapshotted"
+        for name in self._unsaved:
+            self._log.warning(Notice(Code.VOLUME_DATA_NOT_SAVED, message), persistentVolume=name)
 
     async def prepare(self, ref: ItemRef, volume: JSONObject, results: Results) -> JSONObject | None:
         """Decide how a volume is restored, and prepare it; one that is left out with its data is a warning.

@@ -7,9 +7,7 @@ restore show whether the data arrived.
 from collections.abc import Mapping, Sequence
 
 import msgspec
-import orjson
 
-from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import (
@@ -44,15 +42,6 @@ class RestoredVolumes(msgspec.Struct, frozen=True, kw_only=True):
     infos: Sequence[BackupVolumeInfo] = ()
     found: list[RestoredVolumeInfo] = msgspec.field(default_factory=list)
 
-    def created(self, ref: ItemRef, answer: bytes) -> None:
-        """Record the volumes that a newly created object fills."""
-        if ref.group_resource == PERSISTENT_VOLUMES.group_resource and ref.name in self.made:
-            self._from_native(orjson.loads(answer), self.made[ref.name])
-        elif ref.group_resource == PERSISTENT_VOLUME_CLAIMS.group_resource:
-            self._from_csi(ref, orjson.loads(answer))
-        elif ref.group_resource == PODS.group_resource and self.pod_volumes is not None:
-            self._from_pod(ref, orjson.loads(answer), self.pod_volumes)
-
     def moved(self, ref: ItemRef, volume: MovedVolume, operation: str) -> None:
         """Record a claim whose moved data is being restored."""
         mover = volume.mover or _BUILT_IN_MOVER
@@ -71,7 +60,11 @@ class RestoredVolumes(msgspec.Struct, frozen=True, kw_only=True):
             )
         )
 
-    def _from_native(self, volume: JSONObject, snapshot: VolumeSnapshot) -> None:
+    def volume_created(self, ref: ItemRef, volume: JSONObject) -> None:
+        """Record a new volume that was made from a native snapshot."""
+        snapshot = self.made.get(ref.name)
+        if snapshot is None:
+            return
         spec, claim = snapshot.spec, mapping(volume, "spec", "claimRef")
         self.found.append(
             RestoredVolumeInfo(
@@ -88,7 +81,8 @@ class RestoredVolumes(msgspec.Struct, frozen=True, kw_only=True):
             )
         )
 
-    def _from_csi(self, ref: ItemRef, claim: JSONObject) -> None:
+    def claim_created(self, ref: ItemRef, claim: JSONObject) -> None:
+        """Record a new claim that is filled from a CSI snapshot."""
         source = mapping(claim, "spec", "dataSource")
         if text(source, "kind") != "VolumeSnapshot":
             return
@@ -103,8 +97,11 @@ class RestoredVolumes(msgspec.Struct, frozen=True, kw_only=True):
             )
         )
 
-    def _from_pod(self, ref: ItemRef, pod: JSONObject, saved: SavedPodVolumes) -> None:
-        for name, snapshot in sorted(saved.snapshots(pod, ref.original_namespace).items()):
+    def pod_created(self, ref: ItemRef, pod: JSONObject) -> None:
+        """Record the saved volumes of a new pod."""
+        if self.pod_volumes is None:
+            return
+        for name, snapshot in sorted(self.pod_volumes.snapshots(pod, ref.original_namespace).items()):
             source = find_volume(pod, name)
             claim = claim_name(pod, source) if source is not None else ""
             self.found.append(

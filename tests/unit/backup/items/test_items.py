@@ -18,7 +18,7 @@ from pinnace.api.velero.backup import (
 )
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.collaborators import (
-    Collaborators,
+    BackupCollaborators,
 )
 from pinnace.backup.errors import FatalBackupError
 from pinnace.hooks.backup_selection import PodHook
@@ -335,7 +335,7 @@ async def test_a_failing_snapshot_leaves_claim_and_pod_out(tmp_path: Path) -> No
         bound_pod(),
         a_backup(**SNAPSHOTS),
         actions=[PodAction(), PersistentVolumeAction()],
-        collaborators=Collaborators(snapshots=snapshots),
+        collaborators=BackupCollaborators(snapshots=snapshots),
     )
     assert (outcome.items, outcome.errors, snapshots.taken) == ([], 1, ["pv"])
     assert outcome.result.resource_list == {}
@@ -353,7 +353,7 @@ async def test_a_failing_snapshot_leaves_claim_and_pod_out(tmp_path: Path) -> No
 async def test_which_volumes_are_snapshotted(tmp_path: Path, spec: dict[str, Any], taken: list[str]) -> None:
     snapshots = FakeSnapshots()
     await run_backup(
-        tmp_path, bound_pod(), a_backup(**spec), collaborators=Collaborators(snapshots=snapshots)
+        tmp_path, bound_pod(), a_backup(**spec), collaborators=BackupCollaborators(snapshots=snapshots)
     )
     assert snapshots.taken == taken
 
@@ -371,7 +371,7 @@ async def test_volumes_saved_by_restic_are_not_snapshotted(tmp_path: Path) -> No
         tmp_path,
         cluster,
         a_backup(**SNAPSHOTS),
-        collaborators=Collaborators(pod_volumes=saver, snapshots=snapshots),
+        collaborators=BackupCollaborators(pod_volumes=saver, snapshots=snapshots),
     )
     assert saver.saved == ["p/vol-c1", "p/vol-c2"]
     assert snapshots.taken == ["pv-3"]
@@ -386,7 +386,9 @@ async def test_shared_claim_is_saved_from_the_first_pod(tmp_path: Path) -> None:
     first["spec"]["volumes"].append({"name": "again", "persistentVolumeClaim": {"claimName": "c"}})
     cluster = two_a_page().put_all(PODS, first, pod("ns/second", "c"))
     saver = FakePodVolumes()
-    await run_backup(tmp_path, cluster, a_backup(**RESTIC), collaborators=Collaborators(pod_volumes=saver))
+    await run_backup(
+        tmp_path, cluster, a_backup(**RESTIC), collaborators=BackupCollaborators(pod_volumes=saver)
+    )
     assert saver.saved == ["first/vol-c", "first/again"]
 
 
@@ -402,7 +404,7 @@ async def test_volumes_are_saved_from_the_pod_before_the_actions(tmp_path: Path)
         tmp_path,
         cluster,
         actions=[FakeAction(change=change_in_place)],
-        collaborators=Collaborators(pod_volumes=saver),
+        collaborators=BackupCollaborators(pod_volumes=saver),
     )
     assert saver.saved == ["p/vol-c"]
     assert len(saver.pods[0]["spec"]["volumes"]) == 1
@@ -412,7 +414,7 @@ async def test_failing_pod_volume_leaves_the_pod_out(tmp_path: Path) -> None:
     saver = FakePodVolumes(RuntimeError("one"), RuntimeError("two"))
     cluster = two_a_page().put_all(PODS, pod("ns/p", "c"))
     outcome = await run_backup(
-        tmp_path, cluster, a_backup(**RESTIC), collaborators=Collaborators(pod_volumes=saver)
+        tmp_path, cluster, a_backup(**RESTIC), collaborators=BackupCollaborators(pod_volumes=saver)
     )
     assert (outcome.items, outcome.errors) == ([], 2)
 
@@ -421,7 +423,7 @@ async def test_a_failed_pod_volume_backup_keeps_the_pod_and_its_other_volumes(tm
     saver = FakePodVolumes(PodVolumeBackupFailed("pod volume backup failed: no room"))
     cluster = two_a_page().put_all(PODS, pod("ns/p", "c"))
     outcome = await run_backup(
-        tmp_path, cluster, a_backup(**RESTIC), collaborators=Collaborators(pod_volumes=saver)
+        tmp_path, cluster, a_backup(**RESTIC), collaborators=BackupCollaborators(pod_volumes=saver)
     )
     assert (outcome.items, outcome.errors) == (["pods/ns/p"], 1)
     assert "pod volume backup failed: no room" in outcome.log
@@ -436,7 +438,7 @@ async def test_pod_that_does_not_run_keeps_its_claims_free(tmp_path: Path) -> No
         tmp_path,
         cluster,
         a_backup(**RESTIC, **SNAPSHOTS),
-        collaborators=Collaborators(pod_volumes=saver, snapshots=snapshots),
+        collaborators=BackupCollaborators(pod_volumes=saver, snapshots=snapshots),
     )
     assert (saver.saved, snapshots.taken, outcome.warnings) == ([], ["pv"], 1)
     assert "Volume vol-c is not saved from its files: the pod is not running" in outcome.log
@@ -452,7 +454,7 @@ async def test_claims_are_released_when_an_action_fails(tmp_path: Path) -> None:
         cluster,
         a_backup(**RESTIC, **SNAPSHOTS),
         actions=[action],
-        collaborators=Collaborators(pod_volumes=saver, snapshots=snapshots),
+        collaborators=BackupCollaborators(pod_volumes=saver, snapshots=snapshots),
     )
     assert (saver.saved, snapshots.taken) == ([], ["pv"])
 
@@ -462,7 +464,7 @@ async def test_hooks_run_around_each_pod(tmp_path: Path) -> None:
     runner = FakeHooks()
     cluster = two_a_page().put_all(PODS, pod("ns-1/a"), pod("ns-2/b"))
     backup = a_backup(hooks=hooks(pre=["freeze", "sync"], post=["thaw"]))
-    outcome = await run_backup(tmp_path, cluster, backup, collaborators=Collaborators(hooks=runner))
+    outcome = await run_backup(tmp_path, cluster, backup, collaborators=BackupCollaborators(hooks=runner))
     assert runner.ran == ["a: freeze", "a: sync", "a: thaw", "b: freeze", "b: sync", "b: thaw"]
     assert outcome.items == ["pods/ns-1/a", "pods/ns-2/b"]
 
@@ -477,7 +479,7 @@ async def test_the_hooks_of_a_pod_that_has_ended_are_attempted_and_do_not_fail(
     runner = FakeHooks("freeze", "thaw")
     cluster = two_a_page().put_all(PODS, pod("ns/done", status={"phase": phase}))
     backup = a_backup(hooks=hooks(pre=["freeze"], post=["thaw"], on_error="Fail"))
-    collaborators = Collaborators(hooks=runner if has_runner else None)
+    collaborators = BackupCollaborators(hooks=runner if has_runner else None)
     outcome = await run_backup(tmp_path, cluster, backup, collaborators=collaborators)
     assert (runner.ran, outcome.items) == ([], ["pods/ns/done"])
     assert (outcome.errors, outcome.warnings) == (0, 0)
@@ -501,7 +503,7 @@ async def test_a_failing_pre_hook_leaves_the_pod_out_if_its_mode_is_fail(
     runner = FakeHooks("bad")
     cluster = two_a_page().put_all(PODS, pod("ns-1/a"), pod("ns-2/b"))
     backup = a_backup(hooks=hooks(pre=["bad"], on_error=on_error, included_namespaces=["ns-1"]))
-    outcome = await run_backup(tmp_path, cluster, backup, collaborators=Collaborators(hooks=runner))
+    outcome = await run_backup(tmp_path, cluster, backup, collaborators=BackupCollaborators(hooks=runner))
     assert (outcome.items, outcome.errors) == (items, errors)
 
 
@@ -513,7 +515,7 @@ async def test_post_hooks_run_after_a_failing_action_and_count_too(tmp_path: Pat
         cluster,
         a_backup(hooks=hooks(pre=["freeze"], post=["thaw"], on_error="Fail")),
         actions=[FakeAction(error=RuntimeError("no"))],
-        collaborators=Collaborators(hooks=runner),
+        collaborators=BackupCollaborators(hooks=runner),
     )
     assert runner.ran == ["p: freeze", "p: thaw"]
     assert outcome.errors == 3  # the hook's own line, and two reasons why the pod is not there
@@ -656,7 +658,7 @@ async def test_hooks_are_counted_also_those_that_a_failure_skips(
 ) -> None:
     backup = a_backup(hooks=hooks(pre=["bad", "good"], on_error=on_error))
     outcome = await run_backup(
-        tmp_path, bound_pod(), backup, collaborators=Collaborators(hooks=FakeHooks("bad"))
+        tmp_path, bound_pod(), backup, collaborators=BackupCollaborators(hooks=FakeHooks("bad"))
     )
 
     assert outcome.result.hooks is not None
@@ -667,5 +669,5 @@ async def test_hooks_are_counted_also_those_that_a_failure_skips(
 
 
 async def test_a_backup_without_hooks_has_no_counts(tmp_path: Path) -> None:
-    outcome = await run_backup(tmp_path, bound_pod(), collaborators=Collaborators(hooks=FakeHooks()))
+    outcome = await run_backup(tmp_path, bound_pod(), collaborators=BackupCollaborators(hooks=FakeHooks()))
     assert outcome.result.hooks is None

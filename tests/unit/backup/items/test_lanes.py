@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.hooks.backup_selection import PodHook
 from pinnace.kube.resources import CLUSTER_ROLES, PODS, SERVICE_ACCOUNTS, APIResource
 from pinnace.volumes.pods.in_flight import VolumesInFlight
@@ -80,7 +80,7 @@ class CountingHooks:
 async def test_pods_with_hooks_are_processed_one_by_one(tmp_path: Path) -> None:
     hooks = CountingHooks()
     cluster = ScriptedCluster(page_size=100).add_all(PODS, *(f"ns/{n}" for n in range(5)), annotations=HOOKED)
-    outcome = await run_backup(tmp_path, cluster, collaborators=Collaborators(hooks=hooks))
+    outcome = await run_backup(tmp_path, cluster, collaborators=BackupCollaborators(hooks=hooks))
     assert outcome.items == [f"pods/ns/{n}" for n in range(5)]
     assert hooks.most == 1
 
@@ -145,7 +145,7 @@ def pods_with_data(*names: str, annotations: dict[str, str] | None = None) -> li
 async def test_the_agents_of_all_pods_are_asked_before_the_first_one_is_done(tmp_path: Path) -> None:
     agent = SlowAgent(pods=5)
     cluster = two_a_page().put_all(PODS, *pods_with_data(*"abcde"))
-    outcome = await run_backup(tmp_path, cluster, collaborators=Collaborators(pod_volumes=agent))
+    outcome = await run_backup(tmp_path, cluster, collaborators=BackupCollaborators(pod_volumes=agent))
     assert agent.events[:5] == [f"{name}: asked" for name in "abcde"]
     assert sorted(agent.events[5:]) == [f"{name}: saved" for name in "abcde"]
     assert (outcome.items, outcome.errors) == ([f"pods/ns/{name}" for name in "abcde"], 0)
@@ -158,7 +158,7 @@ async def test_a_pod_is_thawed_after_its_volumes_are_saved_and_before_the_next_i
     agent = SlowAgent(pods=1)
     frozen = {**HOOKED, "post.hook.backup.velero.io/command": "thaw"}
     cluster = two_a_page().put_all(PODS, *pods_with_data("a", "b", annotations=frozen), *pods_with_data("c"))
-    collaborators = Collaborators(pod_volumes=agent, hooks=agent)
+    collaborators = BackupCollaborators(pod_volumes=agent, hooks=agent)
     outcome = await run_backup(tmp_path, cluster, collaborators=collaborators)
     steps = [event for event in agent.events if not event.startswith("c")]
     assert steps == [f"{pod}: {step}" for pod in "ab" for step in ("freeze", "asked", "saved", "thaw")]
@@ -175,4 +175,4 @@ async def test_a_defect_of_who_saves_volumes_ends_the_backup(tmp_path: Path) -> 
 
     cluster = two_a_page().put_all(PODS, *pods_with_data("a", "b"))
     with pytest.raises(RuntimeError, match="a defect"):
-        await run_backup(tmp_path, cluster, collaborators=Collaborators(pod_volumes=Broken(2)))
+        await run_backup(tmp_path, cluster, collaborators=BackupCollaborators(pod_volumes=Broken(2)))

@@ -93,9 +93,9 @@ def test_kinds_that_the_settings_allow_count_in_the_administrators_location_only
     given = restore()
     given.metadata.annotations.update(FOR_TENANT | {RESTORABLE_ANNOTATION: "rolebindings"})
 
-    rights = bounded(confined(given, location_of), ROLE, canonical).rights
+    limits = bounded(confined(given, location_of), ROLE, canonical).limits
 
-    assert rights is not None
-    assert rights.refusal("configmaps", is_namespaced=True) is None
-    refused = rights.refusal("rolebindings.rbac.authorization.k8s.io", is_namespaced=True)
+    assert limits is not None
+    assert limits.refusal("configmaps", is_namespaced=True) is None
+    refused = limits.refusal("rolebindings.rbac.authorization.k8s.io", is_namespaced=True)
     assert (refused is None) is (location_of == "")

@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.kube.errors import Conflict
-from pinnace.restore.request import Helpers
+from pinnace.restore.collaborators import RestoreCollaborators
 from tests.unit.restore.world import Harness, claim, pod
 
 pytestmark = pytest.mark.found("V02")
@@ -46,7 +46,7 @@ def filler(harness: Harness) -> Filler:
     )
     harness.request_fields = {"pod_volume_backups": [saved]}
     made = Filler()
-    harness.helpers = Helpers(pod_volume_restorer=made)
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=made)
     return made
 
 

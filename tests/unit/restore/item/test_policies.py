@@ -10,9 +10,9 @@ from pinnace.api.restore_outcomes import Outcome
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import AlreadyExists, Forbidden, Invalid
 from pinnace.kube.resources import APIResource
-from pinnace.restore.item.tenant_rights import TenantRights
+from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.ports import TargetCluster
+from pinnace.restore.tenant_limits import TenantLimits
 from tests.unit.restore.world import (
     Harness,
     PatientTimer,
@@ -206,8 +206,8 @@ async def test_an_object_with_data_behind_it_is_never_deleted(
 async def test_a_tenants_restore_changes_no_cluster_scoped_object(harness: Harness) -> None:
     storage_class = obj("StorageClass", "fast", api_version="storage.k8s.io/v1", provisioner="theirs")
     harness.world.put(storage_class)
-    rights = TenantRights(creatable=frozenset(), allowed=frozenset({"storageclasses.storage.k8s.io"}))
-    harness.request_fields = {"rights": rights}
+    rights = TenantLimits(creatable=frozenset(), allowed=frozenset({"storageclasses.storage.k8s.io"}))
+    harness.request_fields = {"limits": rights}
 
     await harness.restore({**storage_class, "provisioner": "ours"}, existing_resource_policy="recreate")
 

@@ -10,8 +10,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import AlreadyExists, ConnectionFailed, Forbidden, KubeError, NotSent
 from pinnace.kube.resources import CONFIGMAPS, APIResource
+from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.ports import TargetCluster
 from tests.unit.restore.world import Harness, PatientTimer, World, configmap, obj, pod
 
 

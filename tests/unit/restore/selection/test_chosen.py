@@ -14,8 +14,8 @@ from pinnace.api.chosen_objects import (
     encode_chosen,
     parse_object,
 )
-from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.selection.chosen import dependencies
+from pinnace.restore.tenant_limits import TenantLimits
 from tests.unit.restore.world import Harness, claim, configmap, deployment, obj, pod, volume
 
 SPEC: dict[str, Any] = {
@@ -136,7 +136,7 @@ async def test_a_similar_object_is_suggested(harness: Harness, asked: ObjectName
 async def test_nothing_is_suggested_to_a_tenant(harness: Harness) -> None:
     chosen = ChosenObjects(objects=(ObjectName("secret", "ns-1", "her"),))
     harness.annotations = {labels.CHOSEN_OBJECTS: encode_chosen(chosen)}
-    harness.request_fields = {"rights": TenantRights.of_role({"rules": []})}
+    harness.request_fields = {"limits": TenantLimits.of_role({"rules": []})}
 
     results = await harness.restore(secret("here"))
 

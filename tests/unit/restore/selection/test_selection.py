@@ -13,6 +13,7 @@ from pinnace.kube.groups import APIGroup, GroupVersion
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.order import DEFAULT_PRIORITIES, main_pass_order
 from pinnace.restore.selection.validation import NON_RESTORABLE
+from pinnace.restore.tenant_limits import TenantLimits
 from tests.unit.restore.world import (
     Harness,
     World,
@@ -577,7 +578,7 @@ async def test_a_definition_that_is_left_out_is_named_with_the_command(
 @pytest.mark.found("R6")
 async def test_from_an_untrusted_location_no_definition_is_taken_along_or_named(harness: Harness) -> None:
     harness.world.put(obj("Namespace", "ns-1"))
-    harness.request_fields = {"trusted": False}
+    harness.request_fields = {"limits": TenantLimits(creatable=frozenset({("sea.io", "ships")}))}
     results = await harness.restore(
         definition("ships", "Ship", "sea.io"), files=SHIPS, included_namespaces=["ns-1"]
     )

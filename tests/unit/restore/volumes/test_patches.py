@@ -22,6 +22,7 @@ from pinnace.operations.finalizing_restores import (
     finalize_restore,
 )
 from pinnace.restore.request import RestoreSettings
+from pinnace.restore.tenant_limits import TenantLimits
 from pinnace.restore.volumes.patches import volume_patch
 from tests.unit.restore.stage import Stage
 from tests.unit.restore.world import Harness, claim, obj, volume
@@ -236,10 +237,13 @@ async def test_a_list_of_patches_that_somebody_changed_is_not_followed(scene: Sc
         await scene.look(restore)
 
 
+LIMITS = TenantLimits(creatable=frozenset({("", "persistentvolumeclaims")}))
+
+
 async def test_records_of_an_untrusted_location_change_no_volume(harness: Harness) -> None:
     harness.world.put(obj("StorageClass", "fast", api_version="storage.k8s.io/v1"))
     harness.world.put(obj("Namespace", "ns-1"))
-    fields: dict[str, Any] = {"volume_infos": [info()], "trusted": False}
+    fields: dict[str, Any] = {"volume_infos": [info()], "limits": LIMITS}
     harness.request_fields = fields
 
     await harness.restore(claim("data", spec={"storageClassName": "fast"}), restore_pvs=False)

@@ -13,7 +13,8 @@ from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.kube.errors import Forbidden
-from pinnace.restore.request import Helpers, RestoreSettings
+from pinnace.restore.collaborators import RestoreCollaborators
+from pinnace.restore.request import RestoreSettings
 from pinnace.restore.volumes.preparing import PreparedVolumes, VolumeSource, adjust_claim, decide
 from tests.support.volumes.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import (
@@ -32,7 +33,7 @@ def claimed(name: str = "pv-1", namespace: str = "ns-1", pvc: str = "pvc-1", **f
 
 
 def with_snapshot(harness: Harness, maker: Snapshotter | None, *snapshots: VolumeSnapshot) -> None:
-    harness.helpers = Helpers(volume_restorer=maker)
+    harness.collaborators = RestoreCollaborators(volume_restorer=maker)
     harness.request_fields = {"snapshots": snapshots or (snapshot(),)}
 
 
@@ -79,7 +80,7 @@ async def test_a_claim_that_comes_back_empty_is_a_warning(
     harness: Harness, policy: str, backups: list[str], warned: bool
 ) -> None:
     harness.request_fields = {"pod_volume_backups": [pod_volume_backup(each) for each in backups]}
-    harness.helpers = Helpers(pod_volume_restorer=NothingToFill())
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=NothingToFill())
 
     await harness.restore(claimed(policy=policy), claim("pvc-1", spec={"volumeName": "pv-1"}))
 
@@ -393,7 +394,7 @@ async def test_a_volume_saved_from_its_pod_is_provisioned_anew(
     harness: Harness, snapshot_id: str, warnings: int
 ) -> None:
     harness.request_fields = {"pod_volume_backups": [pod_volume_backup(snapshot_id)]}
-    harness.helpers = Helpers(pod_volume_restorer=NothingToFill())
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=NothingToFill())
 
     results = await harness.restore(
         claimed(policy="Retain"), claim("pvc-1", spec={"volumeName": "pv-1"}), **MAPPED

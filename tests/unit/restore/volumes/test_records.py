@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-import orjson
-
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectReference
 from pinnace.api.objects import JSONObject
@@ -11,7 +9,7 @@ from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.volume_info import BackupVolumeInfo, CSISnapshotInfo, RestoredVolumeInfo
 from pinnace.csi.movement.objects import MovedVolume
-from pinnace.restore.request import Helpers
+from pinnace.restore.collaborators import RestoreCollaborators
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.restore.volumes.records import RestoredVolumes
 from tests.support.volumes.snapshotters import Snapshotter, snapshot
@@ -48,7 +46,7 @@ def written(found: list[RestoredVolumeInfo]) -> list[JSONObject]:
 
 
 async def test_a_volume_made_from_a_native_snapshot_is_recorded_under_its_new_name(harness: Harness) -> None:
-    harness.helpers = Helpers(volume_restorer=Snapshotter(rename_to="pv-new"))
+    harness.collaborators = RestoreCollaborators(volume_restorer=Snapshotter(rename_to="pv-new"))
     harness.request_fields = {"snapshots": (snapshot(),)}
 
     await harness.restore(DISK, namespace_mapping={"ns-1": "m1"})
@@ -68,7 +66,7 @@ async def test_a_volume_that_keeps_its_old_disk_is_not_recorded(harness: Harness
 async def test_the_volumes_of_a_restored_pod_are_recorded_and_those_of_an_existing_one_are_not(
     harness: Harness,
 ) -> None:
-    harness.helpers = Helpers(pod_volume_restorer=Filler())
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=Filler())
     harness.request_fields = {"pod_volume_backups": [SAVED]}
 
     await harness.restore(DATABASE, pod("web"), namespace_mapping={"ns-1": "m1"})
@@ -98,8 +96,8 @@ def test_a_claim_provisioned_from_a_csi_snapshot_has_what_the_backup_says_of_it(
     kept = records(BackupVolumeInfo(pvc_namespace="ns-1", pvc_name="data", csi_snapshot_info=info))
     source = {"kind": "VolumeSnapshot", "name": "s"}
 
-    kept.created(CLAIM, orjson.dumps(claim("data", "m1", spec={"dataSource": source})))
-    kept.created(CLAIM, orjson.dumps(claim("data", "m1")))  # no snapshot
+    kept.claim_created(CLAIM, claim("data", "m1", spec={"dataSource": source}))
+    kept.claim_created(CLAIM, claim("data", "m1"))  # no snapshot
 
     (found,) = written(kept.found)
     assert (found["pvcNamespace"], found["pvcName"], found["restoreMethod"]) == ("m1", "data", "CSISnapshot")

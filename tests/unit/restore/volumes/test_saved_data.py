@@ -19,7 +19,8 @@ from pinnace.api.volume_info import BackupVolumeInfo, CSISnapshotInfo, PodVolume
 from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes
 from pinnace.csi.restore import ProvisionClaim
 from pinnace.kube.client import KubeClient
-from pinnace.restore.request import Helpers, RestoreSettings
+from pinnace.restore.collaborators import RestoreCollaborators
+from pinnace.restore.request import RestoreSettings
 from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.restore import world
 from tests.unit.restore.world import Harness, claim, obj, pod, volume
@@ -186,7 +187,7 @@ async def test_a_claim_does_not_wait_for_the_volume_of_an_earlier_restore_of_mov
 @pytest.mark.spec("KOP-009")
 async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_out(harness: Harness) -> None:
     filler = Filler()
-    harness.helpers = Helpers(pod_volume_restorer=filler)
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=filler)
     harness.request_fields = {"pod_volume_backups": [saved(), saved("logs", uploader="restic")]}
 
     results = await harness.restore(db(), pod("web"))
@@ -213,7 +214,7 @@ async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_
 async def test_a_volume_that_was_not_saved_is_an_error_of_its_pod_which_is_created(
     harness: Harness, phase: str, message: str, reason: str | None, accepted: bool
 ) -> None:
-    harness.helpers = Helpers(pod_volume_restorer=Filler())
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=Filler())
     unsaved = saved(uploader="kopia", snapshot="")
     unsaved.status.phase, unsaved.status.message = phase, message
     harness.request_fields = {"pod_volume_backups": [unsaved, saved("logs", uploader="kopia")]}
@@ -235,7 +236,7 @@ async def test_a_volume_that_was_not_saved_is_an_error_of_its_pod_which_is_creat
 
 
 async def test_settings_of_the_uploader_are_one_warning_where_restic_saved_volumes(harness: Harness) -> None:
-    harness.helpers = Helpers(pod_volume_restorer=Filler())
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=Filler())
     harness.request_fields = {
         "pod_volume_backups": [saved(uploader="kopia"), saved("logs", uploader="restic")]
     }
@@ -436,7 +437,7 @@ async def test_volumes_saved_from_pods_come_back_alike_with_and_without_volume_i
         (tmp_path / str(len(infos))).mkdir()
         harness, filler = Harness(tmp_path / str(len(infos))), Filler()
         harness.request_fields = {"pod_volume_backups": [record], "volume_infos": infos}
-        harness.helpers = Helpers(pod_volume_restorer=filler)
+        harness.collaborators = RestoreCollaborators(pod_volume_restorer=filler)
         outcome = await harness.restore(db("data"), bound(), volume_of())
         claim_now = harness.world.item("persistentvolumeclaims", "ns-1", "data")
         volumes = harness.world.created_of("persistentvolumes")
@@ -474,7 +475,7 @@ async def test_the_data_of_a_pod_volume_comes_back_whatever_an_earlier_restore_l
 ) -> None:
     harness.options = RestoreSettings(features={"EnableCSI"})
     harness.actions = [ProvisionClaim(cast(KubeClient, harness.world), kinds())]
-    harness.helpers = Helpers(pod_volume_restorer=Filler())
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=Filler())
     data = saved("of-data", "kopia", **{labels.PVC_NAME: "data"})
     harness.request_fields = {"pod_volume_backups": [data]}
 
@@ -492,7 +493,7 @@ async def test_the_data_of_a_pod_volume_comes_back_whatever_an_earlier_restore_l
 async def test_a_snapshot_that_comes_back_stays_the_source_of_its_claim(harness: Harness) -> None:
     users = obj("VolumeSnapshot", "older", "ns-1", api_version="snapshot.storage.k8s.io/v1")
     harness.request_fields = {"pod_volume_backups": [saved("of-data", "kopia", **{labels.PVC_NAME: "data"})]}
-    harness.helpers = Helpers(pod_volume_restorer=Filler())
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=Filler())
 
     await harness.restore(users, stale_claim({}, {}), db("data"))
 

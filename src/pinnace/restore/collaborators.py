@@ -1,11 +1,14 @@
-"""The protocols of the engine's collaborators: the cluster, and those that an installation may lack."""
+"""The protocols of the work of a restore beyond creating objects: hooks, pod volumes, snapshots, moved data.
 
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+An absent collaborator is never skipped silently: what it would have done is an error or a warning in the
+results. (docs/spec: RST 12, 19, 21)
+"""
+
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from pinnace.aio.clock import Clock
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.restore import Restore
@@ -13,74 +16,7 @@ from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
 from pinnace.csi.movement.objects import MovedVolume
 from pinnace.hooks.restore_selection import PodExecHook
-from pinnace.kube.resources import APIResource
-from pinnace.kube.watching import WatchEvent
 from pinnace.notices.notice import Notice
-
-
-class ClusterClient(Protocol):
-    """The requests that a restore makes. Errors are `pinnace.kube.errors.KubeError`."""
-
-    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
-        """Read one object."""
-        ...
-
-    async def create_bytes(
-        self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
-    ) -> bytes:
-        """Create from JSON; returns the answer undecoded."""
-        ...
-
-    async def patch(
-        self,
-        resource: APIResource,
-        name: str,
-        patch: JSONObject,
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> JSONObject:
-        """Apply a JSON merge patch."""
-        ...
-
-    async def delete(
-        self,
-        resource: APIResource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-        propagation: str | None = None,
-    ) -> JSONObject:
-        """Delete the object with this uid."""
-        ...
-
-    async def simulate_patch(
-        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
-    ) -> JSONObject:
-        """The object as it would be after a JSON merge patch; nothing is stored."""
-        ...
-
-    async def list_version(self, resource: APIResource) -> str:
-        """The resourceVersion for a watch of every later change."""
-        ...
-
-    def watch(self, resource: APIResource, *, resource_version: str) -> AsyncGenerator[WatchEvent, None]:
-        """Yield the changes after a resourceVersion, until the server ends the watch. Close the iterator."""
-        ...
-
-
-class TargetCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster, the log and the limits that all parts of one restore use.
-
-    Attributes:
-        terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
-    """
-
-    client: ClusterClient
-    log: EventLog
-    timer: Clock
-    terminating_timeout_seconds: float
 
 
 class VolumeRestorer(Protocol):
@@ -156,3 +92,12 @@ class ExecHooks(Protocol):
     def give_up(self, pod: JSONObject, reason: str) -> None:
         """Wait no longer for the containers of a pod whose hooks are being run: it will never start them."""
         ...
+
+
+class RestoreCollaborators(msgspec.Struct, frozen=True, kw_only=True):
+    """The collaborators of this run; None where an installation lacks one."""
+
+    volume_restorer: VolumeRestorer | None = None
+    pod_volume_restorer: PodVolumeRestorer | None = None
+    exec_hooks: ExecHooks | None = None
+    moved_data: MovedDataRestorer | None = None

@@ -25,7 +25,7 @@ VOLUMES: Final = PERSISTENT_VOLUMES.group_resource
 SETTING: Final = "restorableResources"
 
 
-class TenantRights(msgspec.Struct, frozen=True):
+class TenantLimits(msgspec.Struct, frozen=True):
     """The kinds that a tenant may create in its namespace, and those that the administrator adds.
 
     Attributes:

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from pinnace.restore.item.tenant_rights import TenantRights, is_old_storage
-from pinnace.restore.request import Helpers
+from pinnace.restore.collaborators import RestoreCollaborators
+from pinnace.restore.tenant_limits import TenantLimits, is_old_storage
 from tests.support.volumes.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import Harness, claim, configmap, discovery, obj, volume
 
@@ -20,7 +20,7 @@ RULES: list[Any] = [
     {"apiGroups": "broken", "resources": [None], "verbs": ["*"]},
     None,
 ]
-RIGHTS = TenantRights.of_role({"rules": RULES})
+RIGHTS = TenantLimits.of_role({"rules": RULES})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_nothing_outside_a_namespace_is_granted() -> None:
 
 def test_rights_to_everything_grant_no_roles() -> None:
     rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
-    rights = TenantRights.of_role({"rules": rules})
+    rights = TenantLimits.of_role({"rules": rules})
 
     assert rights.refusal("ships.sea.io", is_namespaced=True) is None
     refused = rights.refusal("rolebindings.rbac.authorization.k8s.io", is_namespaced=True)
@@ -58,12 +58,12 @@ def test_rights_to_everything_grant_no_roles() -> None:
 
 @pytest.mark.parametrize("role", [{}, {"rules": None}, {"rules": "x"}, {"rules": [[], 1]}], ids=str)
 def test_a_role_of_an_odd_shape_grants_nothing(role: Any) -> None:
-    assert TenantRights.of_role(role).refusal("configmaps", is_namespaced=True) is not None
+    assert TenantLimits.of_role(role).refusal("configmaps", is_namespaced=True) is not None
 
 
 def test_the_administrator_may_allow_more() -> None:
     name = "rolebindings.rbac.authorization.k8s.io"
-    rights = TenantRights.of_role({"rules": RULES}, [name])
+    rights = TenantLimits.of_role({"rules": RULES}, [name])
 
     assert rights.refusal(name, is_namespaced=True) is None
     assert rights.refusal("roles.rbac.authorization.k8s.io", is_namespaced=True) is not None
@@ -75,7 +75,7 @@ def binding(name: str) -> Any:
 
 async def test_what_a_tenant_may_not_write_is_left_out_with_a_warning_that_names_it(harness: Harness) -> None:
     harness.discovery = discovery(("sea.io", "v1", "ships", "Ship", True))
-    harness.request_fields = {"rights": RIGHTS}
+    harness.request_fields = {"limits": RIGHTS}
     ship = orjson.dumps(obj("Ship", "s", "ns-1", api_version="sea.io/v1"))
     harness.world.put(obj("Namespace", "ns-1"))
 
@@ -95,7 +95,7 @@ async def test_what_a_tenant_may_not_write_is_left_out_with_a_warning_that_names
 
 async def test_what_self_service_excluded_by_name_is_named_too(harness: Harness) -> None:
     """The exclusion is for other servers; here it would leave the objects out in silence."""
-    harness.request_fields = {"rights": RIGHTS}
+    harness.request_fields = {"limits": RIGHTS}
     harness.world.put(obj("Namespace", "ns-1"))
 
     results = await harness.restore(
@@ -108,7 +108,7 @@ async def test_what_self_service_excluded_by_name_is_named_too(harness: Harness)
 
 
 async def test_kinds_that_the_tenant_did_not_ask_for_are_not_mentioned(harness: Harness) -> None:
-    harness.request_fields = {"rights": RIGHTS}
+    harness.request_fields = {"limits": RIGHTS}
     harness.world.put(obj("Namespace", "ns-1"))
 
     results = await harness.restore(
@@ -122,7 +122,7 @@ async def test_kinds_that_the_tenant_did_not_ask_for_are_not_mentioned(harness: 
 
 
 async def test_a_tenants_restore_makes_no_namespace(harness: Harness) -> None:
-    harness.request_fields = {"rights": RIGHTS}
+    harness.request_fields = {"limits": RIGHTS}
 
     results = await harness.restore(configmap("cm"))
 
@@ -135,7 +135,7 @@ BOUND: dict[str, Any] = {"spec": {"volumeName": "pv-1"}, "status": {"phase": "Bo
 
 async def test_a_tenant_gets_no_old_volume_but_a_new_one(harness: Harness) -> None:
     """Its storage may be another tenant's by now."""
-    harness.request_fields = {"rights": RIGHTS}
+    harness.request_fields = {"limits": RIGHTS}
     harness.world.put(obj("Namespace", "ns-1"))
     old = volume("pv-1", spec={"hostPath": {"path": "/of-another"}, "claimRef": {"namespace": "ns-1"}})
 
@@ -148,8 +148,8 @@ async def test_a_tenant_gets_no_old_volume_but_a_new_one(harness: Harness) -> No
 
 
 async def test_an_administrator_may_let_tenants_have_their_old_volumes(harness: Harness) -> None:
-    rights = TenantRights.of_role({"rules": RULES}, ["persistentvolumes"])
-    harness.request_fields = {"rights": rights}
+    rights = TenantLimits.of_role({"rules": RULES}, ["persistentvolumes"])
+    harness.request_fields = {"limits": rights}
     harness.world.put(obj("Namespace", "ns-1"))
 
     results = await harness.restore(claim("data", **BOUND), volume("pv-1"), included_namespaces=["ns-1"])
@@ -162,8 +162,8 @@ async def test_an_administrator_may_let_tenants_have_their_old_volumes(harness: 
 async def test_a_tenant_gets_a_volume_from_a_snapshot_only(
     harness: Harness, restore_pvs: bool | None
 ) -> None:
-    harness.request_fields = {"rights": RIGHTS, "snapshots": [snapshot("pv-1")]}
-    harness.helpers = Helpers(volume_restorer=Snapshotter())
+    harness.request_fields = {"limits": RIGHTS, "snapshots": [snapshot("pv-1")]}
+    harness.collaborators = RestoreCollaborators(volume_restorer=Snapshotter())
     harness.world.put(obj("Namespace", "ns-1"))
 
     await harness.restore(
