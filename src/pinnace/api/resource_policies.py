@@ -1,7 +1,7 @@
-"""Resource policies of backups: how each volume is saved, and which kinds are included. Pure.
+"""Resource policies: how each volume is saved, and which objects are chosen. Pure.
 
-A Backup names a ConfigMap in the server's namespace; its only value is a YAML document with these rules.
-(docs/spec: BEY 4.7, 4.8)
+A Backup or a Restore names a ConfigMap in the server's namespace; its only value is a YAML document with
+these rules. A Restore's has filter policies only. (docs/spec: BEY 4.7, 4.8; docs/spec/after-1.18.md, 2)
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,13 @@ import msgspec
 from msgspec import Struct
 
 from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.selection.filter_policies import (
+    NO_FILTER_POLICIES,
+    ClusterPolicyDocument,
+    FilterPolicies,
+    FilterPolicyError,
+    NamespacePolicyDocument,
+)
 from pinnace.api.selection.names import EVERYTHING
 from pinnace.api.selection.resource_filters import ScopedLists
 from pinnace.api.strict_yaml import read_yaml
@@ -98,6 +105,8 @@ class _Document(_Strict):
     version: str
     volume_policies: list[_Rule] | None = None
     include_exclude_policy: _Lists | None = None
+    cluster_scoped_filter_policy: ClusterPolicyDocument | None = None
+    namespaced_filter_policies: list[NamespacePolicyDocument] | None = None
 
 
 class VolumeFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,10 +223,12 @@ class ResourcePolicies(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rules: in order: the first that matches decides.
         lists: the include/exclude policy.
+        filters: by namespace and kind.
     """
 
     rules: Sequence[VolumeRule] = ()
     lists: ScopedLists = msgspec.field(default_factory=ScopedLists)
+    filters: FilterPolicies = NO_FILTER_POLICIES
 
     def rule_for(self, facts: VolumeFacts) -> VolumeRule | None:
         """The first rule that matches; None if none does."""
@@ -231,32 +242,34 @@ def read_policies(document: str, name: str = "") -> ResourcePolicies:
         PolicyError: it cannot be read, or a rule of it is not valid.
     """
     try:
-        content = read_yaml(document)
-        _refuse_later_keys(content)
-        found = msgspec.convert(content, _Document)
-    except PolicyError:
-        raise
+        found = msgspec.convert(read_yaml(document), _Document)
     except (ValueError, msgspec.ValidationError) as error:
         raise PolicyError(str(error)) from error
     if found.version != VERSION:
         raise PolicyError(f"unsupported version {found.version!r}: it must be {VERSION}")
     rules = [_rule(number, rule, name) for number, rule in enumerate(found.volume_policies or (), start=1)]
-    return ResourcePolicies(rules=rules, lists=_lists(found.include_exclude_policy))
+    lists = _lists(found.include_exclude_policy)
+    try:
+        filters = FilterPolicies.read(
+            found.cluster_scoped_filter_policy, found.namespaced_filter_policies or ()
+        )
+    except FilterPolicyError as error:
+        raise PolicyError(str(error)) from error
+    return ResourcePolicies(rules=rules, lists=lists, filters=filters)
 
 
-_LATER_FILTERS: Final = ("clusterScopedFilterPolicy", "namespacedFilterPolicies")
+def read_restore_policies(document: str, name: str = "") -> ResourcePolicies:
+    """Read the document of a Restore, which has filter policies only. (section 2.5)
 
-
-def _refuse_later_keys(content: Any) -> None:
-    """Name what only later versions of Velero have; it is no spelling mistake. Raises PolicyError."""
-    if not isinstance(content, Mapping):
-        return
-    for key in _LATER_FILTERS:
-        if content.get(key) is not None:
-            raise PolicyError(
-                f"{key} is not supported (filters by namespace and kind, Velero 1.19): take it out, and"
-                " select with the lists of namespaces and resources and with labels"
-            )
+    Raises:
+        PolicyError: it cannot be read, is not valid, or has rules that no restore can follow.
+    """
+    policies = read_policies(document, name)
+    if policies.rules:
+        raise PolicyError("volumePolicies are not supported for restore")
+    if policies.lists:
+        raise PolicyError("includeExcludePolicy is not supported for restore")
+    return policies
 
 
 def _rule(number: int, rule: _Rule, source: str) -> VolumeRule:

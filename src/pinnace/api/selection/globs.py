@@ -20,7 +20,15 @@ _MAX_CHARACTERS: Final = 4096  # of a pattern; names have at most 253
 
 
 class GlobError(ValueError):
-    """A pattern that cannot be understood; the text names it and says why."""
+    """A pattern that cannot be understood; the text names it and says why.
+
+    Attributes:
+        why: the reason alone.
+    """
+
+    def __init__(self, shown: str, why: str) -> None:
+        super().__init__(f'invalid pattern "{shown}": {why}')
+        self.why = why
 
 
 def is_glob(text: str) -> bool:
@@ -146,8 +154,8 @@ class _Parser:
     def parse(self) -> list[_Node]:
         if len(self._pattern) > _MAX_CHARACTERS:
             raise GlobError(
-                f'invalid pattern "{self._pattern[:_SHOWN_CHARACTERS]}...": it has {len(self._pattern)}'
-                f" characters, at most {_MAX_CHARACTERS} are allowed"
+                f"{self._pattern[:_SHOWN_CHARACTERS]}...",
+                f"it has {len(self._pattern)} characters, at most {_MAX_CHARACTERS} are allowed",
             )
         root: list[_Node] = []
         current = root
@@ -224,4 +232,4 @@ class _Parser:
         return character
 
     def _error(self, why: str) -> GlobError:
-        return GlobError(f'invalid pattern "{self._pattern}": {why}')
+        return GlobError(self._pattern, why)
