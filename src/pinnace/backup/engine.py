@@ -12,6 +12,7 @@ import msgspec
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api.kinds import PERSISTENT_VOLUMES, PODS, group_resources
 from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.selection.filter_policies import NO_FILTER_POLICIES
 from pinnace.api.selection.resource_filters import NO_LISTS, filter_of
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
@@ -22,7 +23,12 @@ from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.conversion import CANNOT_ANSWER, MixedLists, versions_by_storage
 from pinnace.backup.counting import COUNT_AFTER_SECONDS, count_resources, countable
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed, list_failure
-from pinnace.backup.filters import NOTHING_SELECTED, warn_of_cluster_scoped_objects, warn_of_unserved_names
+from pinnace.backup.filters import (
+    NOTHING_SELECTED,
+    warn_of_cluster_scoped_objects,
+    warn_of_filter_policies,
+    warn_of_unserved_names,
+)
 from pinnace.backup.items.actions import resolve_actions
 from pinnace.backup.items.context import BackupRun, ItemWriter
 from pinnace.backup.items.crds import back_up_definitions
@@ -61,12 +67,17 @@ _pause = asyncio.sleep
 
 
 class EngineResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a run of the engine, besides the archive."""
+    """The result of a run of the engine, besides the archive.
+
+    Attributes:
+        left_out: what filter policies leave out, a sentence for each policy.
+    """
 
     resource_list: dict[str, list[str]]
     progress: BackupProgress
     volumes: VolumeRecords = msgspec.field(default_factory=VolumeRecords)
     hooks: HookStatus | None = None
+    left_out: Sequence[str] = ()
 
 
 class BackupEngine:
@@ -153,6 +164,9 @@ class BackupEngine:
                 await reporter.finish(count)
         collection.check_not_vain()
         run.excluded.warn(log, of_tenant=is_of_tenant(backup))
+        left_out = run.left_out.lines()
+        for line in left_out:
+            log.info(line)
         if not count:
             log.warning(Notice(Code.NOTHING_SELECTED, NOTHING_SELECTED))
         return EngineResult(
@@ -160,6 +174,7 @@ class BackupEngine:
             progress=BackupProgress(total_items=count, items_backed_up=count),
             volumes=run.volumes,
             hooks=run.hook_counts.status(),
+            left_out=left_out,
         )
 
     def _hooks(self, backup: Backup) -> HookChoice:
@@ -170,15 +185,24 @@ class BackupEngine:
             raise FatalBackupError(Notice(Code.FILTER_INVALID, text)) from error
 
     async def _scope(self, backup: Backup, log: RunLog) -> BackupFilter:
-        facts = await look_up_namespaces(self._client, backup.spec, log)
+        facts, policies = (
+            await look_up_namespaces(self._client, backup.spec, log),
+            self._collaborators.policies,
+        )
         try:
             chosen = filter_of(
                 backup.spec,
                 canonical=self._discovery.canonical,
                 is_namespaced=self._discovery.is_namespaced,
-                policy=policies.lists if (policies := self._collaborators.policies) is not None else NO_LISTS,
+                policy=policies.lists if policies is not None else NO_LISTS,
             )
-            scope = BackupFilter.of(backup.spec, resources=chosen.filter, facts=facts)
+            filters = policies.filters if policies is not None else NO_FILTER_POLICIES
+            scope = BackupFilter.of(
+                backup.spec,
+                resources=chosen.filter,
+                facts=facts,
+                policies=filters.resolved(self._discovery.canonical),
+            )
         except ValueError as error:
             raise FatalBackupError(Notice(Code.FILTER_INVALID, f"invalid label selector: {error}")) from error
         log.info(f"Including namespaces: {scope.namespaces.include_list}")
@@ -188,6 +212,7 @@ class BackupEngine:
         for warning in chosen.warnings:
             log.warning(Notice(Code.FILTER_MATCHES_NOTHING, warning))
         warn_of_unserved_names(backup.spec, self._discovery, log)
+        warn_of_filter_policies(filters, scope.resources, self._discovery, log)
         warn_of_cluster_scoped_objects(backup.spec, scope.resources, self._discovery, log)
         return scope
 
@@ -266,7 +291,7 @@ class _Collection:
         The API server does not count the objects that match a label selector.
         """
         run = self._run
-        if not run.progress.is_watched or not run.scope.labels.empty:
+        if not run.progress.is_watched or not run.scope.labels.empty or run.scope.policies:
             return
         await _pause(COUNT_AFTER_SECONDS)
 
@@ -333,8 +358,12 @@ class _Collection:
                 error=str(failure),
             )
         for number, namespace in enumerate(planned.namespaces):
+            listing = run.scope.listing(planned.resource, namespace)
+            if listing is None:
+                self._note_kind(planned.resource, namespace)
+                continue
             run.activity.listing(planned.resource.group_resource, number, len(planned.namespaces))
-            queries = ("",) if self._depends_on_items(planned) else run.scope.labels.queries
+            queries = ("",) if self._depends_on_items(planned) else listing.queries
             for query in queries:
                 await self._list(planned.resource, namespace, query, raw)
 
@@ -343,7 +372,9 @@ class _Collection:
 
         What came before it is in the backup, and not taken a second time.
         """
-        for query in self._run.scope.labels.queries:
+        listing = self._run.scope.listing(planned.resource, "")
+        assert listing is not None  # no policy is for all namespaces at once
+        for query in listing.queries:
             failed = await self._read_list(planned.resource, "", query, raw)
             if failed is not None:
                 return failed
@@ -414,9 +445,11 @@ class _Collection:
         log.info("Listing items", resource=resource.group_resource, namespace=namespace)
         lists = self._mixed.get(resource.group_resource, self._lists)
         pages = lists.pages(resource, namespace or None, label_selector=query)
-        labels = run.scope.labels
+        listing = run.scope.listing(resource, namespace)
         is_namespaces = resource.group_resource == NAMESPACES.name
-        is_chosen_here = labels.chooses_locally or (is_namespaces and not labels.empty)
+        is_chosen_here = (listing is not None and listing.is_chosen_here) or (
+            is_namespaces and not run.scope.labels.empty
+        )
         lane = object()
         try:
             async with aclosing(pages):  # a full disk ends this in the middle, with pages in flight
@@ -428,7 +461,11 @@ class _Collection:
                     if resource.group_resource in self._mixed:
                         items = [item for item in items if not self._is_in_another_version(item, resource)]
                     if is_chosen_here:
-                        items = [item for item in items if self._is_selected(item.name, item.labels)]
+                        items = [
+                            item
+                            for item in items
+                            if self._is_selected(resource, item.namespace, item.name, item.labels)
+                        ]
                     if items:
                         await run.actions.prepare(resource.group_resource)
                     plain, others = self._items.split(items, resource)
@@ -545,7 +582,7 @@ class _Collection:
                     notice_of(error, Code.LIST_FAILED, "Error getting namespace"), error=error, namespace=name
                 )
                 continue
-            if self._is_selected(name, mapping(item, "metadata", "labels")):
+            if self._is_selected(planned.resource, "", name, mapping(item, "metadata", "labels")):
                 await self._back_up_item(item, planned.resource, lane)
         self._to_come.pop(lane, None)
 
@@ -586,11 +623,24 @@ class _Collection:
                 Notice(Code.ITEM_GONE, f"Error getting '{key}' ahead of the others"), error=error
             )
             return None
-        return item if self._is_selected(name, mapping(item, "metadata", "labels")) else None
+        labels = mapping(item, "metadata", "labels")
+        return item if self._is_selected(planned.resource, namespace, name, labels) else None
 
-    def _is_selected(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Whether a label selector matches an object, or it is a namespace with items in the backup."""
-        return name in self._occupied or self._run.scope.labels.matches(labels)
+    def _is_selected(
+        self, resource: APIResource, namespace: str, name: str, labels: Mapping[str, str] | None
+    ) -> bool:
+        """Whether name and labels choose an object, or it is a namespace with items in the backup."""
+        scope, kind = self._run.scope, resource.group_resource
+        if name in self._occupied or scope.takes(kind, namespace, name, labels):
+            return True
+        if scope.policies and (ruling := scope.policies.ruling(kind, namespace)) is not None:
+            self._run.left_out.object(ruling.place, kind)
+        return False
+
+    def _note_kind(self, resource: APIResource, namespace: str) -> None:
+        ruling = self._run.scope.policies.ruling(resource.group_resource, namespace)
+        if ruling is not None:
+            self._run.left_out.kind(ruling.place, resource.group_resource, namespace)
 
 
 def _by_kind(resources: Sequence[PlannedResource], discovery: Discovery) -> list[list[PlannedResource]]:

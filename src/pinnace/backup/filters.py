@@ -1,15 +1,18 @@
 """Warns in the log of a backup about filters that are probably mistakes. (docs/spec: BKP 4.2, ADR 023)"""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
 from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
+from pinnace.api.selection.filter_policies import CLUSTER, NAMESPACED, FilterPolicies
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.resource_filters import EXCLUDED_BY_SERVERS, ResourceFilter, ScopedLists
 from pinnace.api.values.counts import counted, first_names
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import UnknownResource
 from pinnace.kube.unserved import unserved_names
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
@@ -65,6 +68,37 @@ def warn_of_unserved_names(spec: BackupSpec, discovery: Discovery, log: RunLog) 
             )
 
 
+def warn_of_filter_policies(
+    policies: FilterPolicies, resources: ResourceFilter, discovery: Discovery, log: RunLog
+) -> None:
+    """Warn of each kind in a filter policy that has no effect. (docs/spec/after-1.18.md, 2.4)"""
+    for kind, place in policies.kinds():
+        try:
+            found = discovery.resolve(kind)
+        except UnknownResource as error:
+            log.warning(
+                Notice(
+                    Code.FILTER_MATCHES_NOTHING,
+                    f"Cannot resolve kind via discovery, using as-is: {place}: {error}",
+                )
+            )
+            continue
+        is_for_cluster = place.startswith(CLUSTER)
+        if found.namespaced == is_for_cluster:
+            scope = "namespaced" if found.namespaced else "cluster-scoped"
+            reason = f"{kind} is {scope}; the filter entry has no effect on it"
+        elif resources.admits(found.group_resource, namespaced=found.namespaced):
+            continue
+        elif is_for_cluster:
+            reason = f"the filters of the backup exclude {kind}; the filter entry has no effect"
+        else:
+            reason = (
+                f"{NAMESPACED} entry lists a kind that is globally excluded by includeExcludePolicy; the"
+                f" per-namespace filter entry has no effect: {kind}"
+            )
+        log.warning(Notice(Code.FILTER_MATCHES_NOTHING, f"{place}: {reason}"))
+
+
 def warn_of_cluster_scoped_objects(
     spec: BackupSpec, resources: ResourceFilter, discovery: Discovery, log: RunLog
 ) -> None:
@@ -96,6 +130,37 @@ def warn_of_cluster_scoped_objects(
             f" all, {unwanted} says that they are not wanted",
         )
     )
+
+
+class LeftOut:
+    """What the filter policies of a backup leave out, by the place of the policy or filter that does."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, dict[str, set[str]]] = {}
+        self._objects: dict[str, Counter[str]] = {}
+
+    def kind(self, place: str, group_resource: str, namespace: str) -> None:
+        """Remember a kind that a policy does not list, so that its objects in the namespace are not read."""
+        self._kinds.setdefault(place, {}).setdefault(namespace, set()).add(group_resource)
+
+    def object(self, place: str, group_resource: str) -> None:
+        """Remember an object that was read and not chosen."""
+        self._objects.setdefault(place, Counter())[group_resource] += 1
+
+    def lines(self) -> list[str]:
+        """A sentence for each policy or filter that leaves something out."""
+        lines = []
+        for place in sorted({*self._kinds, *self._objects}):
+            parts = [
+                f"{counted(len(kinds), 'kind')} of namespace {namespace}, such as {_some(kinds)}"
+                for namespace, kinds in sorted(self._kinds.get(place, {}).items())
+            ]
+            parts += [
+                f"{counted(number, 'object')} of {group_resource}"
+                for group_resource, number in sorted(self._objects.get(place, {}).items())
+            ]
+            lines.append(f"{place} leaves out {'; '.join(parts)}")
+        return lines
 
 
 class ExcludedItems:

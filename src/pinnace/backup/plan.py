@@ -6,6 +6,7 @@ from typing import Self
 import msgspec
 
 from pinnace.api.kinds import NAMESPACES
+from pinnace.api.selection.filter_policies import NO_POLICIES, ResolvedPolicies
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.api.selection.resource_filters import ResourceFilter
@@ -25,6 +26,18 @@ _COHABITATING: Mapping[str, frozenset[str]] = {
 _ALL_NAMESPACES = ("",)
 
 
+class Listing(msgspec.Struct, frozen=True):
+    """The list calls that together return every chosen object of a kind in a namespace.
+
+    Attributes:
+        queries: label selectors, one for each call.
+        is_chosen_here: whether the lists have more than what is chosen, so that `BackupFilter.takes` decides.
+    """
+
+    queries: tuple[str, ...]
+    is_chosen_here: bool
+
+
 class BackupFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The filters of a backup, with names resolved.
 
@@ -34,6 +47,7 @@ class BackupFilter(msgspec.Struct, frozen=True, kw_only=True):
         left_out_namespaces: those that their label leaves out, and those that are being deleted.
         missing_namespaces: included names that do not exist.
         named: the same as `listed_namespaces`, as a set.
+        policies: decide in place of `labels` where a policy is for the namespace or the cluster-scoped kind.
     """
 
     namespaces: IncludesExcludes
@@ -44,15 +58,24 @@ class BackupFilter(msgspec.Struct, frozen=True, kw_only=True):
     left_out_namespaces: frozenset[str] = frozenset()
     missing_namespaces: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
+    policies: ResolvedPolicies = NO_POLICIES
 
     @classmethod
-    def of(cls, spec: BackupSpec, *, resources: ResourceFilter, facts: NamespaceFacts) -> Self:
+    def of(
+        cls,
+        spec: BackupSpec,
+        *,
+        resources: ResourceFilter,
+        facts: NamespaceFacts,
+        policies: ResolvedPolicies = NO_POLICIES,
+    ) -> Self:
         """Read a spec.
 
         Args:
             spec: of a prepared Backup.
             resources: the filter of the spec's resource lists.
             facts: of the namespaces that the spec names.
+            policies: the filter policies of the resource policies that the spec names.
 
         Raises:
             ValueError: the label selector is not valid.
@@ -68,6 +91,7 @@ class BackupFilter(msgspec.Struct, frozen=True, kw_only=True):
             ordered={kind: tuple(names.split(",")) for kind, names in spec.ordered_resources.items()},
             left_out_namespaces=facts.left_out,
             missing_namespaces=facts.missing,
+            policies=policies,
         )
 
     def admits_namespace(self, name: str) -> bool:
@@ -83,11 +107,49 @@ class BackupFilter(msgspec.Struct, frozen=True, kw_only=True):
             return namespace in self.named
         return self.admits_namespace(namespace)
 
-    def admits(self, group_resource: str, namespace: str) -> bool:
-        """Whether the resource and the namespace of an item are included. (docs/spec: BKP 6.1, rules 2-4)"""
+    def admits(self, group_resource: str, namespace: str, name: str) -> bool:
+        """Whether an item may be in the backup, also for another one. (docs/spec: BKP 6.1, rules 2-4)"""
         if namespace and not self.admits_namespace(namespace):
             return False
-        return self.resources.admits(group_resource, namespaced=bool(namespace))
+        if not self.resources.admits(group_resource, namespaced=bool(namespace)):
+            return False
+        return not self.policies or self.policies.admits_needed(group_resource, namespace, name)
+
+    def listing(self, resource: APIResource, namespace: str) -> Listing | None:
+        """How the objects of a kind are listed; None if a policy leaves out all of them.
+
+        Args:
+            namespace: empty for cluster-scoped objects, and for the objects of all namespaces at once.
+        """
+        usual = Listing(self.labels.queries, self.labels.chooses_locally)
+        if not self.policies:
+            return usual
+        if resource.group_resource == NAMESPACES.group_resource:
+            return Listing(usual.queries, is_chosen_here=True)  # a policy chooses them by name
+        if resource.namespaced and not namespace:
+            return Listing(("",), is_chosen_here=True) if self.policies.has_namespaces else usual
+        ruling = self.policies.ruling(resource.group_resource, namespace)
+        if ruling is None:
+            return usual
+        return None if ruling.filter is None else Listing(ruling.filter.labels.queries, is_chosen_here=True)
+
+    def takes(self, group_resource: str, namespace: str, name: str, labels: Mapping[str, str] | None) -> bool:
+        """Whether the name and the labels of an object choose it, by its policy or by the spec."""
+        ruling = self.policies.ruling(group_resource, namespace) if self.policies else None
+        if group_resource == NAMESPACES.group_resource:
+            # A restore needs the namespaces of what it creates, so that the labels of a policy do not count.
+            is_named = ruling is None or ruling.filter is None or ruling.filter.names.matches(name)
+            return is_named and self.labels.matches(labels)
+        return self.labels.matches(labels) if ruling is None else ruling.takes(name, labels)
+
+    def takes_related(
+        self, group_resource: str, namespace: str, name: str, labels: Mapping[str, str] | None
+    ) -> bool:
+        """As `takes`, for an object that an action groups with another; unlisted kinds come along, too."""
+        ruling = self.policies.ruling(group_resource, namespace) if self.policies else None
+        return (ruling is not None and ruling.filter is None) or self.takes(
+            group_resource, namespace, name, labels
+        )
 
 
 def _listed_namespaces(namespaces: IncludesExcludes, facts: NamespaceFacts) -> tuple[str, ...] | None:

@@ -149,7 +149,9 @@ class BackupWork:
         policies, problems = None, []
         try:
             of_server = self._defaults.volume_policies
-            policies = await policies_of(scope.client, scope.namespace, prepared.spec, of_server=of_server)
+            policies = await policies_of(
+                scope.client, scope.namespace, prepared.spec, discovery.canonical, of_server=of_server
+            )
             note_global_policies(prepared, of_server)
         except PolicyError as error:
             note_global_policies(prepared, "")

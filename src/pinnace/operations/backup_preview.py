@@ -38,6 +38,7 @@ class BackupPreview:
         counts: the items by group-resource and namespace.
         log: the lines of the log of warnings and errors, in logfmt.
         errors, warnings: how many the backup would end with.
+        left_out: what filter policies leave out, a sentence for each policy.
     """
 
     counts: Mapping[tuple[str, str], Counted]
@@ -45,6 +46,7 @@ class BackupPreview:
     log: str
     errors: int
     warnings: int
+    left_out: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +107,12 @@ async def preview_backup(
         ),
         activity=settings.activity,
     )
-    await engine.run(backup, writer, log, progress=settings.progress)
+    result = await engine.run(backup, writer, log, progress=settings.progress)
     return BackupPreview(
         counts=writer.counts,
         notes=notes,
         log=lines.getvalue(),
         errors=log.errors,
         warnings=log.warnings,
+        left_out=result.left_out,
     )

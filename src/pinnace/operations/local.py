@@ -162,7 +162,7 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
     discovery = await run.discover()
     prepared = await _prepare(run, backup, discovery)
     try:
-        policies = await policies_of(run.client, run.namespace, prepared.spec)
+        policies = await policies_of(run.client, run.namespace, prepared.spec, discovery.canonical)
     except PolicyError as error:
         raise InvalidRun(f"the backup is not valid:\n  {error}") from error
     if prepared.spec.snapshot_move_data:

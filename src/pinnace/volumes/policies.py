@@ -2,6 +2,7 @@
 
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.resource_policies import ResourcePolicies, VolumeRule, facts_of
+from pinnace.api.selection.filter_policies import NO_FILTER_POLICIES, FilterPolicies
 from pinnace.api.selection.resource_filters import NO_LISTS, ScopedLists
 from pinnace.kube.errors import NotFound
 from pinnace.kube.reading import ObjectReader
@@ -26,6 +27,11 @@ class VolumePolicies:
     def lists(self) -> ScopedLists:
         """The include/exclude policy."""
         return self._policies.lists if self._policies is not None else NO_LISTS
+
+    @property
+    def filters(self) -> FilterPolicies:
+        """The filters by namespace and kind."""
+        return self._policies.filters if self._policies is not None else NO_FILTER_POLICIES
 
     @property
     def decide(self) -> bool:

@@ -218,3 +218,61 @@ async def test_what_filters_and_policies_choose_is_restored(
     assert not maps & {"one", "two", "shown", "hidden"}
     await client.delete(NAMESPACE_KIND, copy)
     await client.delete(CONFIGMAPS, world.prefix, "velero")
+
+
+POLICIES = """
+version: v1
+clusterScopedFilterPolicy:
+  resourceFilters:
+  - {{kinds: [ClusterRoleBinding], names: ["{0}-o*"]}}
+namespacedFilterPolicies:
+- namespaces: ["{0}-a"]
+  resourceFilters:
+  - {{kinds: [cm], names: [one, shown, hidden]}}
+  - {{kinds: [Gear], labelSelector: {{matchLabels: {{app: db}}}}}}
+- namespaces: ["{0}-b*"]
+  resourceFilters:
+  - {{kinds: [ConfigMap, deployments]}}
+  - {{labelSelector: {{matchExpressions: [{{key: app, operator: NotIn, values: [web]}}]}}}}
+"""
+
+
+@pytest.mark.spec("AFT-020", "AFT-021", "AFT-022", "AFT-023", "AFT-036", "AFT-037", "AFT-038", "AFT-043")
+async def test_filter_policies_choose_the_same_from_named_namespaces_and_from_the_whole_cluster(
+    control_plane: ControlPlane, client: KubeClient, world: World, tmp_path: Path
+) -> None:
+    first, second, third = world.namespaces
+    with suppress(AlreadyExists):
+        await client.create(NAMESPACE_KIND, {"metadata": {"name": "velero"}})
+    rules = {"metadata": {"name": world.prefix}, "data": {"rules.yaml": POLICIES.format(world.prefix)}}
+    await client.create(CONFIGMAPS, rules, "velero")
+    policy = ConfigReference(kind="ConfigMap", name=world.prefix)
+    cluster = ["pv", "clusterroles", "clusterrolebindings"]
+    whole = await back_up(*(control_plane, tmp_path, "whole"), resource_policy=policy)
+    named = await back_up(
+        *(control_plane, tmp_path, "named"),
+        included_namespaces=[first, second, third],
+        included_cluster_scoped_resources=cluster,
+        resource_policy=policy,
+    )
+    await client.delete(CONFIGMAPS, world.prefix, "velero")
+
+    assert (whole["status"]["phase"], named["status"]["phase"]) == ("Completed", "Completed")
+    ours = {item.identity for item in world.items}
+    namespaced = {
+        ("configmaps", first, "one"),
+        ("configmaps", first, "shown"),
+        ("configmaps", second, "one"),
+        ("configmaps", third, "one"),
+        ("deployments.apps", third, "web"),
+        (world.gears, second, "wheel"),
+    }
+    cluster_scoped = {
+        *(("namespaces", "", name) for name in world.namespaces),
+        *(("persistentvolumes", "", f"{world.prefix}-{end}") for end in ("web", "plain")),
+        ("clusterroles.rbac.authorization.k8s.io", "", f"{world.prefix}-run"),
+        ("clusterrolebindings.rbac.authorization.k8s.io", "", f"{world.prefix}-other"),
+    }
+    definition = (CRDS, "", world.gears)
+    assert items(tmp_path, "named") & ours - {definition} == namespaced | cluster_scoped
+    assert items(tmp_path, "whole") & ours == namespaced | cluster_scoped | {definition}

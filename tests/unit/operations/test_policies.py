@@ -16,6 +16,10 @@ VALID = "version: v1\nvolumePolicies:\n- conditions: {}\n  action: {type: skip}\
 LISTS = "version: v1\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}\n"
 
 
+def canonical(name: str) -> str:
+    return {"Deployment": "deployments.apps", "deployments": "deployments.apps"}.get(name, name)
+
+
 class Client:
     """Has one ConfigMap, or an error."""
 
@@ -33,13 +37,13 @@ class Client:
 async def read(answer: JSONObject | KubeError, kind: str = "ConfigMap", **spec: Any) -> Any:
     client = Client(answer)
     named = BackupSpec(resource_policy=ConfigReference(kind=kind, name="rules"), **spec)
-    found = await policies_of(cast(KubeClient, client), "velero", named)
+    found = await policies_of(cast(KubeClient, client), "velero", named, canonical)
     assert client.asked == [("configmaps", "velero", "rules")]
     return found
 
 
 async def test_a_backup_that_names_none_has_none() -> None:
-    assert await policies_of(cast(KubeClient, None), "velero", BackupSpec()) is None
+    assert await policies_of(cast(KubeClient, None), "velero", BackupSpec(), canonical) is None
 
 
 async def test_the_config_map_of_the_servers_namespace_is_read() -> None:
@@ -51,9 +55,18 @@ async def test_the_config_map_of_the_servers_namespace_is_read() -> None:
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (status_error(404, {"message": "no rules", "reason": "NotFound"}), "cannot be read: no rules"),
-        ({"data": {"a": VALID, "b": VALID}}, "are not valid: it must have exactly one key"),
-        ({"data": {"a": "version: v2"}}, "are not valid: unsupported version 'v2'"),
+        (
+            status_error(404, {"message": "no rules", "reason": "NotFound"}),
+            "fail to get ResourcePolicies velero/rules ConfigMap: no rules",
+        ),
+        (
+            {"data": {"a": VALID, "b": VALID}},
+            "fail to read the ResourcePolicies from ConfigMap velero/rules: it must have exactly one key",
+        ),
+        (
+            {"data": {"a": "version: v2"}},
+            "fail to validate ResourcePolicies in ConfigMap velero/rules: unsupported version 'v2'",
+        ),
         ({"data": {"a": "version: v1\nvolumes: []"}}, "unknown field `volumes`"),
         ({"data": {"a": f"{VALID}version: v1"}}, "the key 'version' is there twice"),
     ],
@@ -61,7 +74,7 @@ async def test_the_config_map_of_the_servers_namespace_is_read() -> None:
 async def test_an_invalid_config_map_is_an_error_with_the_reason(
     answer: JSONObject | KubeError, text: str
 ) -> None:
-    with pytest.raises(PolicyError, match="the resource policies in ConfigMap velero/rules") as raised:
+    with pytest.raises(PolicyError, match="velero/rules") as raised:
         await read(answer)
     assert text in str(raised.value)
 
@@ -100,7 +113,9 @@ def rule(conditions: str, action: str) -> str:
 
 
 async def joined(client: Several, **spec: Any) -> list[tuple[str, str]]:
-    found = await policies_of(cast(KubeClient, client), "velero", BackupSpec(**spec), of_server="all")
+    found = await policies_of(
+        cast(KubeClient, client), "velero", BackupSpec(**spec), canonical, of_server="all"
+    )
     assert found is not None
     return [(each.source, str(each.action)) for each in found.rules]
 
@@ -146,13 +161,44 @@ async def test_rules_of_the_server_that_cannot_be_used_are_a_validation_error(
     assert str(raised.value).startswith(problem)
 
 
+FILTERS = "namespacedFilterPolicies: [{namespaces: [a], resourceFilters: [{kinds: [%s]}]}]\n"
+
+
 @pytest.mark.spec("AFT-074")
-async def test_lists_beside_the_rules_of_the_server_have_no_effect_and_are_told(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    "beside", ["includeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}\n", FILTERS % "Pod"]
+)
+async def test_filters_beside_the_rules_of_the_server_have_no_effect_and_are_told(
+    beside: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lists = "includeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}\n"
-    client = Several(all=rule("{}", "skip") + lists)
-    found = await policies_of(cast(KubeClient, client), "velero", BackupSpec(), of_server="all")
+    client = Several(all=rule("{}", "skip") + beside)
+    found = await policies_of(cast(KubeClient, client), "velero", BackupSpec(), canonical, of_server="all")
     assert found is not None
     assert not found.lists
-    assert "has no effect" in caplog.text
+    assert not found.filters
+    assert "Only the volumePolicies" in caplog.text
+
+
+@pytest.mark.spec("AFT-030")
+@pytest.mark.parametrize(
+    "old",
+    [
+        {"included_resources": ["pods"]},
+        {"excluded_resources": ["pods"]},
+        {"include_cluster_resources": False},
+    ],
+)
+async def test_filter_policies_do_not_fit_filters_of_old(old: dict[str, Any]) -> None:
+    with pytest.raises(PolicyError) as raised:
+        await read({"data": {"a": f"version: v1\n{FILTERS % 'Pod'}"}}, **old)
+    assert str(raised.value) == (
+        "include-resources, exclude-resources and include-cluster-resources are old filter parameters.\n"
+        "They cannot be used with namespace-scoped or fine-grained global filter policies."
+    )
+
+
+@pytest.mark.spec("AFT-031")
+async def test_one_resource_in_two_words_is_refused() -> None:
+    document = "version: v1\n" + FILTERS % "Deployment]}, {kinds: [deployments"
+    with pytest.raises(PolicyError, match=r"fail to validate .*deployments\.apps.*name it once"):
+        await read({"data": {"a": document}})

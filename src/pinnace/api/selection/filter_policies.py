@@ -247,7 +247,12 @@ class ResolvedPolicies:
         self._found: dict[str, _ResolvedPolicy | None] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._by_name or self._by_pattern) or self._cluster is not None
+        return self.has_namespaces or self._cluster is not None
+
+    @property
+    def has_namespaces(self) -> bool:
+        """Whether there is a policy for any namespace."""
+        return bool(self._by_name or self._by_pattern)
 
     def ruling(self, group_resource: str, namespace: str) -> Ruling | None:
         """What decides about the objects of a kind; None if the lists and labels of the spec do.
@@ -269,10 +274,6 @@ class ResolvedPolicies:
         ruling = self.ruling(group_resource, namespace)
         return ruling is None or ruling.filter is None or ruling.filter.names.matches(name)
 
-    def rules_namespace(self, namespace: str) -> bool:
-        """Whether a policy is for a namespace."""
-        return self._policy_of(namespace) is not None
-
     def _policy_of(self, namespace: str) -> _ResolvedPolicy | None:
         """The policy that names a namespace; else the first, in the order written, with a pattern for it."""
         if namespace in self._by_name:
@@ -282,6 +283,9 @@ class ResolvedPolicies:
                 (policy for glob, policy in self._by_pattern if glob.matches(namespace)), None
             )
         return self._found[namespace]
+
+
+NO_POLICIES: Final = ResolvedPolicies((), None)
 
 
 def _cluster_policy(document: ClusterPolicyDocument) -> _Policy:

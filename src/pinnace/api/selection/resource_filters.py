@@ -303,6 +303,13 @@ def filter_errors(spec: BackupSpec, policy: ScopedLists = NO_LISTS) -> list[str]
     return errors
 
 
+OLD_WITH_POLICIES: Final = (
+    "include-resources, exclude-resources and include-cluster-resources are old filter parameters.\n"
+    "They cannot be used with namespace-scoped or fine-grained global filter policies."
+)
+"""Why a spec with the filters of Velero up to 1.10 cannot name filter policies, in Velero's words."""
+
+
 def _all(names: Iterable[str]) -> str:
     return " and ".join(names)
 

@@ -96,7 +96,8 @@ class ItemBackupper:
             ArchiveWriteError: the archive itself is broken.
         """
         namespace, name = identity_of(item)
-        is_admitted = not _is_excluded(item) and self._run.scope.admits(resource.group_resource, namespace)
+        scope = self._run.scope
+        is_admitted = not _is_excluded(item) and scope.admits(resource.group_resource, namespace, name)
         if not (forced or is_admitted):
             return False
         kind, key = kind_of(item), item_key(namespace, name)
@@ -286,7 +287,7 @@ class ItemBackupper:
         # Both questions are asked again with the object at hand; asking now saves a request for most items.
         if run.tracker.has(kind, item_key(wanted.namespace, wanted.name)):
             return
-        if not forced and not run.scope.admits(resource.group_resource, wanted.namespace):
+        if not forced and not run.scope.admits(resource.group_resource, wanted.namespace, wanted.name):
             run.excluded.add(wanted.group_resource, item_key(wanted.namespace, wanted.name))
             return
         try:
@@ -314,7 +315,9 @@ class ItemBackupper:
         except KubeError as error:
             raise ItemFailed([error]) from error
         labels = (item.get("metadata") or {}).get("labels")
-        if selected_only and not run.scope.labels.matches(labels):
+        if selected_only and not run.scope.takes_related(
+            resource.group_resource, wanted.namespace, wanted.name, labels
+        ):
             return
         if not forced and _has_exclusion_label(labels):
             run.log.info(

@@ -57,7 +57,9 @@ async def preview(settings: Settings, backup: Backup, *, form: str | None, progr
             of_server = ""
             if settings.location is None:
                 of_server = await flag_of_server(client, settings.namespace, VOLUME_POLICIES_FLAG)
-            policies = await policies_of(client, settings.namespace, prepared.spec, of_server=of_server)
+            policies = await policies_of(
+                client, settings.namespace, prepared.spec, discovery.canonical, of_server=of_server
+            )
         except PolicyError as error:
             raise InvalidInput(f"the backup is not valid:\n  {error}") from error
         activity = Activity()
@@ -130,6 +132,7 @@ def _data(backup: Backup, found: BackupPreview) -> JSONObject:
         ],
         "volumes": [{"volume": volume, "saved": how} for volume, how in found.notes.volumes],
         "hooks": [{"pod": pod, "command": command} for pod, command in found.notes.hooks],
+        "leftOut": list(found.left_out),
         "warnings": findings["warning"],
         "errors": findings["error"],
     }
@@ -156,6 +159,11 @@ def _text(backup: Backup, found: BackupPreview) -> str:
         sheet.line("Hooks to be run:")
         for pod, command in found.notes.hooks:
             sheet.line(f"  {pod}: {command}")
+    if found.left_out:
+        sheet.line()
+        sheet.line("Left out by the resource policies:")
+        for line in found.left_out:
+            sheet.line(f"  {line}")
     for level in ("warning", "error"):
         lines = grouped(log_findings(found.log.splitlines(), level))
         if lines:
