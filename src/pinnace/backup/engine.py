@@ -12,8 +12,6 @@ import msgspec
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api.kinds import PERSISTENT_VOLUMES, PODS, group_resources
 from pinnace.api.objects import JSONObject, mapping
-from pinnace.api.selection.filter_policies import NO_FILTER_POLICIES
-from pinnace.api.selection.resource_filters import NO_LISTS, filter_of
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
 from pinnace.archive.runlog import RunLog
@@ -23,12 +21,7 @@ from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.conversion import CANNOT_ANSWER, MixedLists, versions_by_storage
 from pinnace.backup.counting import COUNT_AFTER_SECONDS, count_resources, countable
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed, list_failure
-from pinnace.backup.filters import (
-    NOTHING_SELECTED,
-    warn_of_cluster_scoped_objects,
-    warn_of_filter_policies,
-    warn_of_unserved_names,
-)
+from pinnace.backup.filters import NOTHING_SELECTED
 from pinnace.backup.items.actions import resolve_actions
 from pinnace.backup.items.context import BackupRun, ItemWriter
 from pinnace.backup.items.crds import back_up_definitions
@@ -37,14 +30,13 @@ from pinnace.backup.items.raw_items import RawItems
 from pinnace.backup.items.tracking import item_key, kind_key
 from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.backup.listing import CompleteLists
-from pinnace.backup.namespaces import look_up_namespaces
 from pinnace.backup.plan import (
-    BackupFilter,
     PlannedResource,
     plan_collection,
 )
 from pinnace.backup.progress import PROGRESS_FAILURE, PROGRESS_MESSAGE
 from pinnace.backup.request import is_of_tenant
+from pinnace.backup.scoping import read_scope
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
@@ -129,7 +121,10 @@ class BackupEngine:
             for warning in self._discovery.warnings:
                 # Resources that cannot be discovered are not in the backup: its log must say so.
                 log.warning(Notice(Code.LIST_INCOMPLETE, warning))
-            scope, hooks = await self._scope(backup, log), self._hooks(backup)
+            scope = await read_scope(
+                self._client, self._discovery, backup.spec, self._collaborators.policies, log
+            )
+            hooks = self._hooks(backup)
             actions = await resolve_actions(
                 self._actions, self._discovery.canonical, self._collaborators.blocks
             )
@@ -183,38 +178,6 @@ class BackupEngine:
         except ValueError as error:
             text = f"invalid label selector of a hook: {error}"
             raise FatalBackupError(Notice(Code.FILTER_INVALID, text)) from error
-
-    async def _scope(self, backup: Backup, log: RunLog) -> BackupFilter:
-        facts, policies = (
-            await look_up_namespaces(self._client, backup.spec, log),
-            self._collaborators.policies,
-        )
-        try:
-            chosen = filter_of(
-                backup.spec,
-                canonical=self._discovery.canonical,
-                is_namespaced=self._discovery.is_namespaced,
-                policy=policies.lists if policies is not None else NO_LISTS,
-            )
-            filters = policies.filters if policies is not None else NO_FILTER_POLICIES
-            scope = BackupFilter.of(
-                backup.spec,
-                resources=chosen.filter,
-                facts=facts,
-                policies=filters.resolved(self._discovery.canonical),
-            )
-        except ValueError as error:
-            raise FatalBackupError(Notice(Code.FILTER_INVALID, f"invalid label selector: {error}")) from error
-        log.info(f"Including namespaces: {scope.namespaces.include_list}")
-        log.info(f"Excluding namespaces: {scope.namespaces.exclude_list}")
-        for line in scope.resources.lines():
-            log.info(line)
-        for warning in chosen.warnings:
-            log.warning(Notice(Code.FILTER_MATCHES_NOTHING, warning))
-        warn_of_unserved_names(backup.spec, self._discovery, log)
-        warn_of_filter_policies(filters, scope.resources, self._discovery, log)
-        warn_of_cluster_scoped_objects(backup.spec, scope.resources, self._discovery, log)
-        return scope
 
 
 class _Collection:

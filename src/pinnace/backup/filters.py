@@ -132,7 +132,7 @@ def warn_of_cluster_scoped_objects(
     )
 
 
-class LeftOut:
+class LeftOutByPolicy:
     """What the filter policies of a backup leave out, by the place of the policy or filter that does."""
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ SHORT_HELP: dict[str, str] = {
     "pinnace.cli.backup.create:create": "Create a backup.",
     "pinnace.cli.backup.delete:delete": "Delete backups and everything that belongs to them.",
     "pinnace.cli.backup.download:download": "Download the contents of a backup.",
+    "pinnace.cli.backup.explain_filters:explain_filters": "Say why an object is in a backup, or is not.",
     "pinnace.cli.browse.diff:diff": "Compare two backups, or a backup with the cluster.",
     "pinnace.cli.browse.history:history": "Show the backups where an object changed.",
     "pinnace.cli.browse.index:index": "Write the index of a backup that has none.",

@@ -7,7 +7,7 @@ import pytest
 from pinnace.api.resource_policies import read_policies
 from pinnace.api.selection.resource_filters import ScopedLists
 from pinnace.archive.runlog import RunLog
-from pinnace.backup.filters import ExcludedItems, LeftOut, warn_of_filter_policies
+from pinnace.backup.filters import ExcludedItems, LeftOutByPolicy, warn_of_filter_policies
 from pinnace.kube.resources import NODES, PODS
 from tests.unit.backup.fakes import discovery_of
 
@@ -64,7 +64,7 @@ def test_a_kind_in_a_policy_without_effect_is_one_warning() -> None:
 
 
 def test_what_policies_leave_out_is_told_by_policy() -> None:
-    left_out = LeftOut()
+    left_out = LeftOutByPolicy()
     left_out.kind("namespacedFilterPolicies[0]", "secrets", "shop")
     left_out.kind("namespacedFilterPolicies[0]", "pods", "shop")
     left_out.object("namespacedFilterPolicies[0].resourceFilters[1]", "configmaps")

@@ -58,6 +58,7 @@ WORKS_ITSELF = {
         ["completion", "client config get", "client config set", "help", "man", "explain", "bug"], "is local"
     ),
     "backup-location create": "checks the settings of the store",
+    "backup explain-filters": "follows the rules of the engine",
     "restore create": "its first example is a preview, which runs the engine",
     "version": "has an answer without a server",
 }

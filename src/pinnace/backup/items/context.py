@@ -14,7 +14,7 @@ from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.errors import ItemFailed
-from pinnace.backup.filters import ExcludedItems, LeftOut
+from pinnace.backup.filters import ExcludedItems, LeftOutByPolicy
 from pinnace.backup.items.actions import BackupActions
 from pinnace.backup.items.tracking import Tracker
 from pinnace.backup.items.volume_records import VolumeRecords
@@ -68,7 +68,7 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True):
     tracker: Tracker = msgspec.field(default_factory=Tracker)
     claims: HandledClaims = msgspec.field(default_factory=HandledClaims)
     excluded: ExcludedItems = msgspec.field(default_factory=ExcludedItems)
-    left_out: LeftOut = msgspec.field(default_factory=LeftOut)
+    left_out: LeftOutByPolicy = msgspec.field(default_factory=LeftOutByPolicy)
     volumes: VolumeRecords = msgspec.field(default_factory=VolumeRecords)
     hook_counts: HookCounts = msgspec.field(default_factory=HookCounts)
     operations: list[ItemOperation] = msgspec.field(default_factory=list)

@@ -27,6 +27,7 @@ group = group_of(
     lazy={
         "create": f"{_BACKUP}.create:create",
         "download": f"{_BACKUP}.download:download",
+        "explain-filters": f"{_BACKUP}.explain_filters:explain_filters",
         "delete": f"{_BACKUP}.delete:delete",
         "ls": f"{_BROWSE}.ls:ls",
         "show": f"{_BROWSE}.show:show",
