@@ -7,6 +7,7 @@ import pytest
 
 from pinnace.api.values.times import format_time, utcnow
 from pinnace.cli.main import run
+from pinnace.client import lease as client_lease
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
@@ -72,6 +73,50 @@ def test_without_a_server_the_run_waits_for_one(cluster: ServedCluster, capsys: 
         f"1 of these {noun}s cannot begin and waits for a server: the last one in namespace velero was"
         in said
     )
+
+
+@pytest.mark.parametrize("renews", [False, True])
+def test_a_lease_that_was_lost_minutes_ago_is_watched(
+    cluster: ServedCluster, capsys: Printed, monkeypatch: pytest.MonkeyPatch, renews: bool
+) -> None:
+    """A server that was killed leaves its lease behind; clocks that differ make it look so."""
+    monkeypatch.setattr(client_lease, "SHORT_LOOK_SECONDS", 0.02)
+    waiting(cluster, BACKUPS)
+    lease(cluster, age=timedelta(minutes=5))
+    looks = []
+
+    def renewed(_verb: str, plural: str, _name: str) -> None:
+        looks.append(plural)
+        if renews and looks.count("leases") > 1:
+            lease(cluster, age=timedelta(minutes=4))
+
+    cluster.before = renewed
+
+    assert run(["backup", "get"]) == 0
+    said = capsys.readouterr().err
+    assert ("waits for a server: the last one in namespace velero was last seen at" in said) != renews
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("restore create --from-backup b1", "WARNING: storage location default is Unavailable: no bucket"),
+        (
+            "backup delete b1 --confirm",
+            "WARNING: backup b1 stays until its storage location default, which is Unavailable, can be used"
+            " again: no bucket",
+        ),
+    ],
+)
+def test_what_needs_a_location_that_cannot_be_used_is_warned_of(
+    cluster: ServedCluster, capsys: Printed, words: str, said: str
+) -> None:
+    lease(cluster)
+    cluster.add(BACKUP_STORAGE_LOCATIONS, "default", status={"phase": "Unavailable", "message": "no bucket"})
+    cluster.add(BACKUPS, "b1", spec={"storageLocation": "default"}, status={"phase": "Completed"})
+
+    assert run(words.split()) == 0
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["velero", "nightly-velero"])

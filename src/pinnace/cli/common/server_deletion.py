@@ -6,7 +6,7 @@ from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.counts import counted
 from pinnace.api.values.shell_words import argument
-from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
+from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode, BackupStorageLocationPhase
 from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
@@ -64,7 +64,7 @@ class ServerDeleter:
             await self._refuse_running(obj)
             request = deletion_request(obj, namespace, force=self._force)
             await client.create(DELETE_BACKUP_REQUESTS, request, namespace)
-            await self._warn_of_read_only(name, text(obj, "spec", "storageLocation"))
+            await self._warn_of_location(name, text(obj, "spec", "storageLocation"))
             if self._absence is None:
                 self._absence = await self._backend.absence()
                 if self._absence:
@@ -84,8 +84,8 @@ class ServerDeleter:
                 f" {pasteable(f'`backup describe {argument(name)}`')} shows how far it is"
             )
 
-    async def _warn_of_read_only(self, backup: str, location: str) -> None:
-        """Say that a request cannot succeed. The server says so too, but only in the request. (CTL 6.2)"""
+    async def _warn_of_location(self, backup: str, location: str) -> None:
+        """Say that a request cannot succeed now. The server says so only in the request. (CTL 6.2)"""
         if not location:
             return
         client, namespace = self._backend.client, self._backend.namespace
@@ -97,6 +97,12 @@ class ServerDeleter:
             complain(
                 f"WARNING: backup {backup} will stay: its storage location {location} is read-only, so the"
                 " server refuses to delete it"
+            )
+        elif text(found, "status", "phase") == BackupStorageLocationPhase.UNAVAILABLE:
+            why = text(found, "status", "message")
+            complain(
+                f"WARNING: backup {backup} stays until its storage location {location}, which is Unavailable,"
+                f" can be used again{f': {why}' if why else ''}"
             )
 
     async def _delete_known_of(self, location: str) -> list[str]:

@@ -7,11 +7,12 @@ import click
 from pinnace.api import labels, phases
 from pinnace.api.chosen_objects import parse_object
 from pinnace.api.codec import encode
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.default_names import other_names, stamped_name
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
 from pinnace.cli.common import outcome
+from pinnace.cli.common.chosen_locations import warn_of_unavailable
 from pinnace.cli.common.cluster import say_cluster, say_source
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.served import check_namespaces_of
@@ -120,12 +121,14 @@ async def _submit(
             print_restore(restore, output)
             return ExitCode.OK
         say_cluster(client, "Asking for a restore into")
+        backend = ServerBackend(client, settings.namespace, caller())
         if source is not None:
             await say_source(client, source)
+            if location := text(source, "spec", "storageLocation"):
+                await warn_of_unavailable(backend, location)
         if options.namespace_mappings and source is not None:
             from pinnace.cli.restore.mapped import check_mapping  # few restores need it
 
-            backend = ServerBackend(client, settings.namespace, caller())
             await check_mapping(backend, source["metadata"]["name"], restore.spec.namespace_mapping)
         if options.objects:
             await _check_server(client, settings.namespace)
@@ -139,7 +142,7 @@ async def _submit(
         if options.wait:
             return await outcome.wait(client, settings, RESTORE, created, options)
         outcome.say_where_to_look(settings, RESTORE, name)
-        await warn_of_absence(ServerBackend(client, settings.namespace, caller()), RESTORE.noun)
+        await warn_of_absence(backend, RESTORE.noun)
         return ExitCode.OK
 
 
