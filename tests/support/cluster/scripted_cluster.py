@@ -42,9 +42,9 @@ from pinnace.kube.transport.silence import Silence
 from pinnace.kube.watching import WatchEvent
 from tests.support.clock import FrozenClock
 from tests.support.cluster.server_rules import (
+    DEFAULTS,
     WITH_STATUS,
     WITHOUT_GENERATION,
-    default,
     field_matches,
     generated_name,
     merged,
@@ -60,7 +60,7 @@ READS = frozenset({"get", "list", "page", "count", "watch", "simulate", "version
 _UNSEEN = frozenset({"page", "count", "watch", "version"})
 HOME = "velero"
 """Where `add` puts an object whose namespace is not given."""
-_BY_PLURAL = {kind.plural: known(kind) for kind in reversed(KINDS)}
+_BY_NAME = {name: known(kind) for kind in reversed(KINDS) for name in (kind.plural, kind.group_resource)}
 _BY_KIND = {(kind.group, kind.kind): known(kind) for kind in KINDS}
 _IN_METADATA = (
     "labels",
@@ -78,8 +78,14 @@ def ignore(*_: object) -> None:
 
 
 def resource_of(kind: "APIResource | str") -> APIResource:
-    """Return the resource of a plural, or of a group-resource, of the table of kinds."""
-    return _BY_PLURAL[kind.partition(".")[0]] if isinstance(kind, str) else kind
+    """Return the resource of a plural of the table of kinds, or of any group-resource."""
+    if not isinstance(kind, str):
+        return kind
+    if found := _BY_NAME.get(kind):
+        return found
+    plural, dot, group = kind.partition(".")
+    assert dot, f"{kind} is no plural of the table of kinds"
+    return APIResource(group=group, version="v1", name=plural, kind="", namespaced=True)
 
 
 @dataclass
@@ -141,6 +147,8 @@ class ScriptedCluster:
         hidden: by group-resource, how many objects a proxy cuts out of each of the next lists.
         versions_read: how often the version of the server was asked for.
         page_size: objects on a page of a list.
+        defaults: by group-resource, what fills in what a server gives a new object.
+        admit: what admission makes of an object that a dry run patches; an exception is the answer.
         collects_garbage: whether what an object owned goes with it; in a real cluster a little later.
         offers_tokens: whether a list whose continue token has expired can continue in a newer state.
     """
@@ -164,6 +172,8 @@ class ScriptedCluster:
         self.logs: dict[tuple[str, str, bool], str] = {}
         self.hidden: dict[str, list[int]] = {}
         self.page_size = page_size
+        self.defaults = dict(DEFAULTS)
+        self.admit: Callable[[JSONObject], JSONObject] = lambda obj: obj
         self.collects_garbage = True
         self.offers_tokens = True
         self.version_now = 0
@@ -231,6 +241,10 @@ class ScriptedCluster:
         """Return an object as it is stored."""
         return self.objects[self.key(resource_of(kind), namespace, name)]
 
+    def item(self, group_resource: str, namespace: str, name: str) -> JSONObject:
+        """Return an object as it is stored, by its key."""
+        return self.objects[group_resource, namespace, name]
+
     def status(self, kind: APIResource | str, name: str) -> JSONObject:
         """Return the status of an object; empty if there is none, or no such object."""
         return (self.peek(kind, name) or {}).get("status") or {}
@@ -266,7 +280,8 @@ class ScriptedCluster:
             kind: needed for a kind that is not of the table of kinds.
         """
         if kind is None:
-            kind = _BY_KIND[obj["apiVersion"].rpartition("/")[0], obj["kind"]]
+            group = obj["apiVersion"].rpartition("/")[0]
+            kind = _BY_KIND.get((group, obj["kind"])) or f"{obj['kind'].lower()}s.{group}"
         resource = resource_of(kind)
         stored = copy.deepcopy(obj)
         metadata = stored["metadata"]
@@ -352,8 +367,31 @@ class ScriptedCluster:
         return [(each.resource.name, each.name, each.body) for each in self.done("patch")]
 
     @property
+    def patch_bodies(self) -> list[JSONObject]:
+        return [each.body for each in self.requests if each.verb == "patch"]
+
+    @property
     def created(self) -> list[Key]:
         return [request.key for request in self.done("create")]
+
+    @property
+    def sent(self) -> dict[Key, JSONObject]:
+        """Return what was sent for each created object."""
+        return {request.key: request.body for request in self.done("create")}
+
+    @property
+    def managers(self) -> dict[Key, str]:
+        """Return under whose name each object was created."""
+        return {request.key: request.options["fieldManager"] for request in self.done("create")}
+
+    @property
+    def gets(self) -> list[Key]:
+        return [request.key for request in self.requests if request.verb == "get"]
+
+    @property
+    def deleted(self) -> list[tuple[str, str, str, str | None]]:
+        """Return the keys of the objects that were deleted, with the propagation asked for."""
+        return [(*each.key, each.options["propagation"]) for each in self.done("delete")]
 
     def created_of(self, kind: str) -> list[str]:
         """Return the names, as `namespace/name`, of the created objects of a group-resource, sorted."""
@@ -434,7 +472,7 @@ class ScriptedCluster:
         self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
     ) -> JSONObject:
         request = self._request("simulate", resource, namespace, name, copy.deepcopy(patch))
-        return self._carry_out(request, lambda: self._patched(request)[1])
+        return self._carry_out(request, lambda: self.admit(self._patched(request)[1]))
 
     async def delete(
         self,
@@ -593,7 +631,7 @@ class ScriptedCluster:
         """Raise the error that the server answers in place of carrying out a request."""
         if (request.resource.name, request.resource.version) in self.unserved:
             raise NotFound(404, message="404 page not found")
-        for refusal in self._refusals:
+        for refusal in reversed(self._refusals):
             if refusal.times and refusal.concerns(request):
                 if refusal.passes:
                     refusal.passes -= 1
@@ -771,7 +809,7 @@ class ScriptedCluster:
             metadata.pop(member, None)
         if group_resource not in WITHOUT_GENERATION:
             metadata["generation"] = 1
-        default(group_resource, obj)
+        self.defaults.get(group_resource, ignore)(obj)
         if dry_run:
             return obj
         self._uids.add(metadata["uid"])

@@ -69,24 +69,19 @@ def _definition(obj: JSONObject) -> None:
     obj["status"] = established()
 
 
-_DEFAULTS: Final[dict[str, Callable[[JSONObject], None]]] = {
+DEFAULTS: Final[dict[str, Callable[[JSONObject], None]]] = {
     "namespaces": _namespace,
     "persistentvolumeclaims": _pending,
     "pods": _pending,
     "customresourcedefinitions.apiextensions.k8s.io": _definition,
 }
+"""What a server gives a new object of a kind, as far as tests look at it."""
 
 
 def established() -> JSONObject:
     """Return the status of a definition whose kind is served."""
     names = ("Established", "NamesAccepted")
     return {"conditions": [{"type": name, "status": "True"} for name in names]}
-
-
-def default(group_resource: str, obj: JSONObject) -> None:
-    """Fill in what a server gives a new object of a kind, as far as tests look at it."""
-    if fill := _DEFAULTS.get(group_resource):
-        fill(obj)
 
 
 def generated_name(prefix: str, number: int) -> str:

@@ -6,7 +6,7 @@ from pinnace.api.meta import ConfigReference
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.operations.modifiers import FoundModifiers, modifiers_of
 from pinnace.restore.modifiers.rules import ModifierError
-from tests.unit.restore.world import World, configmap
+from tests.unit.restore.world import configmap, world_of
 
 RULES = """
 version: v1
@@ -21,11 +21,11 @@ def spec(kind: str = "ConfigMap", name: str = "rules") -> RestoreSpec:
 
 
 async def test_a_restore_without_modifiers_asks_for_nothing() -> None:
-    assert await modifiers_of(World(), "velero", RestoreSpec()) == FoundModifiers(None)
+    assert await modifiers_of(world_of(), "velero", RestoreSpec()) == FoundModifiers(None)
 
 
 async def test_the_rules_are_read_from_the_namespace_of_the_server() -> None:
-    world = World(configmap("rules", "velero", data={"x": RULES}))
+    world = world_of(configmap("rules", "velero", data={"x": RULES}))
     found = await modifiers_of(world, "velero", spec())
     assert found.modifiers is not None
     assert found.modifiers.source == "velero/rules"
@@ -41,7 +41,7 @@ async def test_the_rules_are_read_from_the_namespace_of_the_server() -> None:
     ],
 )
 async def test_modifiers_that_cannot_be_used_are_a_validation_error(wanted: RestoreSpec, reason: str) -> None:
-    world = World(configmap("broken", "velero", data={"a": "", "b": ""}))
+    world = world_of(configmap("broken", "velero", data={"a": "", "b": ""}))
     with pytest.raises(ModifierError) as error:
         await modifiers_of(world, "velero", wanted)
     assert str(error.value).startswith(reason)
@@ -49,7 +49,7 @@ async def test_modifiers_that_cannot_be_used_are_a_validation_error(wanted: Rest
 
 @pytest.mark.spec("AFT-080")
 async def test_the_servers_modifiers_are_for_restores_that_name_none() -> None:
-    world = World(
+    world = world_of(
         configmap("rules", "velero", data={"x": RULES}), configmap("default", "velero", data={"x": RULES})
     )
     by_default = await modifiers_of(world, "velero", RestoreSpec(), default="default")
@@ -62,7 +62,7 @@ async def test_the_servers_modifiers_are_for_restores_that_name_none() -> None:
 
 @pytest.mark.spec("AFT-081")
 async def test_a_restore_may_skip_the_servers_modifiers_and_keeps_its_own() -> None:
-    world = World(
+    world = world_of(
         configmap("rules", "velero", data={"x": RULES}), configmap("default", "velero", data={"x": RULES})
     )
     without = RestoreSpec(skip_default_resource_modifier=True)
@@ -75,7 +75,7 @@ async def test_a_restore_may_skip_the_servers_modifiers_and_keeps_its_own() -> N
 @pytest.mark.spec("AFT-082")
 @pytest.mark.parametrize("name", ["missing", "broken"])
 async def test_a_restore_runs_without_the_servers_modifiers_if_they_cannot_be_used(name: str) -> None:
-    world = World(configmap("broken", "velero", data={"a": "", "b": ""}))
+    world = world_of(configmap("broken", "velero", data={"a": "", "b": ""}))
     found = await modifiers_of(world, "velero", RestoreSpec(), default=name)
     assert found.modifiers is None
     (warning,) = found.warnings

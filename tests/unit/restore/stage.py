@@ -33,7 +33,7 @@ from pinnace.storage.patience import Patience
 from tests.support.clock import FrozenClock
 from tests.support.runs.context import run_context
 from tests.support.runs.worker_slots import RecordedSlot
-from tests.unit.restore.world import Numbers, World, discovery, key_of
+from tests.unit.restore.world import Numbers, discovery, key_of, world_of
 
 
 class FaultyStore(BackupStore):
@@ -70,7 +70,7 @@ class Stage:
         self.workdir.mkdir()
         self.store = FaultyStore(FilesystemStore(directory / "bucket"), Layout(""), location="default")
         self.store.faults = {}
-        self.world = World()
+        self.world = world_of()
         self.clock = FrozenClock()
         self.numbers = Numbers()
         self.fail_actions = ""

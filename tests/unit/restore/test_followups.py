@@ -1,7 +1,7 @@
 """The follow-ups of a created object: definitions, pod volumes, hooks."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -23,15 +23,15 @@ from pinnace.archive.eventlog import EventLog
 from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import Forbidden, Gone, NotFound, ServerFault
+from pinnace.kube.errors import Forbidden, Gone, ServerFault
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pinnace.kube.watching import WatchEvent
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
 from pinnace.restore.collaborators import RestoreCollaborators
 from pinnace.restore.definitions import is_ready
 from pinnace.restore.request import RestoreSettings
 from pinnace.runs.activity import Activity
+from tests.support.cluster.server_rules import established
 from tests.unit.restore.world import (
     Harness,
     claim,
@@ -39,7 +39,6 @@ from tests.unit.restore.world import (
     discovery,
     obj,
     pod,
-    ready_status,
 )
 
 
@@ -49,12 +48,17 @@ def definition(name: str = "ships.sea.io") -> dict[str, Any]:
     return obj("CustomResourceDefinition", name, api_version="apiextensions.k8s.io/v1", spec=spec)
 
 
+def refuse_names(crd: dict[str, Any]) -> None:
+    condition = {"type": "NamesAccepted", "status": "False", "message": '"ships" is already in use'}
+    crd["status"] = {"conditions": [condition]}
+
+
 SHIPS = ("sea.io", "v1", "ships", "Ship", True)
 KEY = ("customresourcedefinitions.apiextensions.k8s.io", "", "ships.sea.io")
 
 
 def test_a_definition_needs_both_conditions() -> None:
-    assert is_ready({"status": ready_status()})
+    assert is_ready({"status": established()})
     assert not is_ready({})
     assert not is_ready({"status": {"conditions": []}})
     assert not is_ready({"status": {"conditions": [{"type": "Established", "status": "True"}]}})
@@ -63,7 +67,7 @@ def test_a_definition_needs_both_conditions() -> None:
 
 
 async def test_a_definition_that_never_gets_ready_is_an_error_of_the_cluster(harness: Harness) -> None:
-    harness.world.on_get = lambda key: harness.world.objects.get(key, {}).pop("status", None)
+    del harness.world.defaults[KEY[0]]
 
     results = await harness.restore(definition())
 
@@ -76,8 +80,8 @@ async def test_a_definition_that_never_gets_ready_is_an_error_of_the_cluster(har
 
 
 async def test_a_definition_that_cannot_be_read_is_an_error(harness: Harness) -> None:
-    harness.world.refuse_watch = Forbidden(403, message="you may not")
-    harness.world.refuse_get[KEY] = Forbidden(403, message="you may not")
+    harness.world.refuse("watch", "", Forbidden(403, message="you may not"))
+    harness.world.refuse("get", KEY, Forbidden(403, message="you may not"))
 
     results = await harness.restore(definition())
 
@@ -87,7 +91,7 @@ async def test_a_definition_that_cannot_be_read_is_an_error(harness: Harness) ->
 
 
 async def test_an_existing_definition_that_is_ready_is_not_waited_for(harness: Harness) -> None:
-    harness.world.put(definition() | {"status": ready_status()})
+    harness.world.put(definition() | {"status": established()})
 
     results = await harness.restore(definition())
 
@@ -96,7 +100,7 @@ async def test_an_existing_definition_that_is_ready_is_not_waited_for(harness: H
 
 
 async def test_waits_for_definitions_overlap(harness: Harness) -> None:
-    harness.world.on_get = lambda key: harness.world.objects.get(key, {}).pop("status", None)
+    del harness.world.defaults[KEY[0]]
 
     results = await harness.restore(*(definition(f"kind{index}.sea.io") for index in range(5)))
 
@@ -111,22 +115,22 @@ class SlowServer:
     def __init__(self, harness: Harness, seconds_each: float) -> None:
         self._harness = harness
         self._seconds_each = seconds_each
-        harness.world.on_get = self._before
+        del harness.world.defaults[KEY[0]]
+        harness.timer.ticks.append(self._establish)
 
-    def _before(self, key: tuple[str, str, str]) -> None:
-        if key[0] != KEY[0]:
-            return
-        created = [one for one in self._harness.world.created if one[0] == KEY[0]]
-        is_ready = (created.index(key) + 1) * self._seconds_each <= self._harness.timer.time
-        self._harness.world.objects[key]["status"] = ready_status() if is_ready else {}
+    def _due(self) -> list[dict[str, Any]]:
+        number = int(self._harness.timer.time / self._seconds_each)
+        return self._harness.world.of(CUSTOM_RESOURCE_DEFINITIONS)[:number]
+
+    def _establish(self) -> None:
+        for crd in self._due():
+            if "status" not in crd:
+                name = crd["metadata"]["name"]
+                self._harness.world.change(CUSTOM_RESOURCE_DEFINITIONS, name, status=established())
 
     async def load(self) -> Discovery:
         """Discovery shows a kind when it is established."""
-        crds = [
-            self._harness.world.objects[key]
-            for number, key in enumerate([one for one in self._harness.world.created if one[0] == KEY[0]], 1)
-            if number * self._seconds_each <= self._harness.timer.time
-        ]
+        crds = self._due()
         more = [
             (crd["spec"]["group"], "v1", crd["spec"]["names"]["plural"], crd["spec"]["names"]["kind"], True)
             for crd in crds
@@ -167,12 +171,13 @@ async def test_each_of_many_definitions_has_its_time_on_a_slow_server(
     assert int(shown[-1].removesuffix(" of 140 definitions to be established")) < 10
     assert activity.waiting == []
     reads = [key for key in harness.world.gets if key[0] == KEY[0]]
-    assert (len(reads), harness.world.watches) == (140, ["customresourcedefinitions"])
+    watches = [each.resource.name for each in harness.world.done("watch")]
+    assert (len(reads), watches) == (140, ["customresourcedefinitions"])
 
 
 @pytest.mark.found("R8")
 async def test_without_a_watch_definitions_are_read_again_until_they_are_ready(harness: Harness) -> None:
-    harness.world.refuse_watch = Gone(410, message="too old resource version")
+    harness.world.refuse("watch", "", Gone(410, message="too old resource version"))
     harness.load_discovery = SlowServer(harness, 5.0).load  # type: ignore[method-assign]
     definitions, files = fleet(3)
     results = await harness.restore(*definitions, files=files)
@@ -181,18 +186,14 @@ async def test_without_a_watch_definitions_are_read_again_until_they_are_ready(h
 
 @pytest.mark.found("R8")
 async def test_a_definition_that_is_deleted_meanwhile_is_not_waited_for(harness: Harness) -> None:
-    harness.world.on_get = lambda key: harness.world.objects.get(key, {}).pop("status", None)
-    watch = harness.world.watch
+    del harness.world.defaults[KEY[0]]
+    harness.timer.ticks.append(lambda: harness.world.remove(CUSTOM_RESOURCE_DEFINITIONS, "ships.sea.io"))
 
-    async def deleted(*_: Any, **more: Any) -> AsyncGenerator[WatchEvent, None]:
-        async for event in watch(CUSTOM_RESOURCE_DEFINITIONS, resource_version="1"):
-            harness.world.refuse_get[KEY] = NotFound(404, message="it is gone")
-            yield WatchEvent("DELETED", event.object)
-
-    harness.world.watch = deleted  # type: ignore[method-assign]
     results = await harness.restore(definition())
     (problem,) = results.errors.cluster
-    assert problem.endswith("ships.sea.io is ready to use: it is gone")
+    assert problem.endswith(
+        'is ready to use: customresourcedefinitions.apiextensions.k8s.io "ships.sea.io" not found'
+    )
     assert harness.timer.time < 30
 
 
@@ -245,12 +246,7 @@ async def test_definitions_have_ten_minutes_in_all(harness: Harness) -> None:
 
 
 async def test_a_definition_whose_names_are_taken_is_not_waited_for(harness: Harness) -> None:
-    def refuse_names(key: tuple[str, str, str]) -> None:
-        if key == KEY:
-            condition = {"type": "NamesAccepted", "status": "False", "message": '"ships" is already in use'}
-            harness.world.objects[key]["status"] = {"conditions": [condition]}
-
-    harness.world.on_get = refuse_names
+    harness.world.defaults[KEY[0]] = refuse_names
     custom = orjson.dumps(obj("Ships", "one", "ns-1", api_version="sea.io/v1"))
     harness.load_discovery = lambda: _answer(discovery())  # type: ignore[method-assign]
 
@@ -269,14 +265,13 @@ async def test_a_definition_whose_names_are_taken_is_not_waited_for(harness: Har
 
 
 async def test_names_that_become_free_during_the_restore_let_the_objects_come_back(harness: Harness) -> None:
-    taken = {"type": "NamesAccepted", "status": "False", "message": '"ships" is already in use'}
 
-    def judge_names(key: tuple[str, str, str]) -> None:
-        if key == KEY:
-            free = harness.world.created_of("pods")
-            harness.world.objects[key]["status"] = ready_status() if free else {"conditions": [taken]}
+    def free_names(created: dict[str, Any]) -> None:
+        if created["kind"] == "Pod":
+            harness.world.change(CUSTOM_RESOURCE_DEFINITIONS, "ships.sea.io", status=established())
 
-    harness.world.on_get = judge_names
+    harness.world.defaults[KEY[0]] = refuse_names
+    harness.world.on_create = free_names
     harness.load_discovery = lambda: _answer(  # type: ignore[method-assign]
         discovery(SHIPS) if harness.world.created_of("pods") else discovery()
     )
@@ -297,11 +292,11 @@ async def _answer(found: Discovery) -> Discovery:
 async def test_a_definition_of_an_earlier_try_that_is_not_ready_is_waited_for(harness: Harness) -> None:
     harness.world.put(definition())
 
-    def establish(key: tuple[str, str, str]) -> None:
-        if key == KEY and harness.timer.time > 30:
-            harness.world.objects[key]["status"] = ready_status()
+    def establish() -> None:
+        if harness.timer.time > 30 and "status" not in harness.world.item(*KEY):
+            harness.world.change(CUSTOM_RESOURCE_DEFINITIONS, "ships.sea.io", status=established())
 
-    harness.world.on_get = establish
+    harness.timer.ticks.append(establish)
     custom = orjson.dumps(obj("Ships", "one", "ns-1", api_version="sea.io/v1"))
 
     results = await harness.restore(
@@ -316,11 +311,11 @@ async def test_a_definition_of_an_earlier_try_that_is_not_ready_is_waited_for(ha
 async def test_a_definition_that_cannot_be_read_for_a_moment_is_read_again(
     harness: Harness,
 ) -> None:
-    harness.world.refuse_get[KEY] = ServerFault(503, message="etcd has no leader")
+    harness.world.refuse("get", KEY, ServerFault(503, message="etcd has no leader"))
 
     def recover() -> None:
         if harness.timer.time > 5:
-            harness.world.refuse_get.clear()
+            harness.world.relent()
 
     harness.timer.on_sleep = recover
 

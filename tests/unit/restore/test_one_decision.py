@@ -15,9 +15,10 @@ from pinnace.archive.runlog import RunLog
 from pinnace.restore.engine import RestoreEngine
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.support.failing import Break, failing_at
 from tests.unit.restore.stage import Stage
-from tests.unit.restore.world import Numbers, World, configmap
+from tests.unit.restore.world import Numbers, configmap
 
 STEPS: dict[str, Break] = {
     "folder made": failing_at(tempfile, "mkdtemp"),
@@ -29,7 +30,7 @@ STEPS: dict[str, Break] = {
     "archive closed": failing_at(ArchiveIndex, "__exit__", after=True),
     "engine": failing_at(RestoreEngine, "run"),
     "engine's end": failing_at(RestoreEngine, "run", after=True),
-    "created": failing_at(World, "create_bytes"),
+    "created": failing_at(ScriptedCluster, "create_bytes"),
     "progress": failing_at(Numbers, "publish"),
     "log closed": failing_at(RunLog, "close"),
     "log stored": failing_at(BackupStore, "put_restore_log"),

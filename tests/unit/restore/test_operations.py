@@ -21,7 +21,7 @@ from tests.support.clock import LeapingClock
 from tests.support.plugins.operators import CopyOnRestore, Operations
 from tests.support.runs.context import run_context
 from tests.unit.restore.stage import Stage
-from tests.unit.restore.world import World, configmap, discovery
+from tests.unit.restore.world import configmap, discovery, world_of
 
 CLAIM = ResourceIdentifier(group="", resource="configmaps", namespace="ns-1", name="a")
 GONE = ResourceIdentifier(group="", resource="configmaps", namespace="ns-1", name="gone")
@@ -123,7 +123,7 @@ class Kinds:
 
 async def wait(operations: Operations, timeout: timedelta | None = None) -> tuple[str, float]:
     """Why the additional items are not ready, and the seconds that it took."""
-    world = World()
+    world = world_of()
     world.put(configmap("a"))
     timer = LeapingClock()
     target = TargetCluster(

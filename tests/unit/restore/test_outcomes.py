@@ -28,7 +28,7 @@ def test_the_resource_list_is_veleros() -> None:
 async def test_every_object_of_a_restore_has_an_outcome(harness: Harness) -> None:
     harness.world.put(configmap("same"))
     harness.world.put(configmap("differs", data={"a": "theirs"}))
-    harness.world.refuse_create[("configmaps", "ns-1", "refused")] = Forbidden(403, message="over quota")
+    harness.world.refuse("create", ("configmaps", "ns-1", "refused"), Forbidden(403, message="over quota"))
 
     await harness.restore(
         configmap("same"),

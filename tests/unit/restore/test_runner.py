@@ -102,7 +102,7 @@ async def test_an_archive_of_nothing_is_completed_with_a_warning(stage: Stage) -
 @pytest.mark.spec("RST-015", "CTL-051")
 async def test_an_error_of_an_item_makes_it_partially_failed(stage: Stage) -> None:
     await stage.put_backup(configmap("a"))
-    stage.world.refuse_create[("configmaps", "ns-1", "a")] = Forbidden(403, message="you may not")
+    stage.world.refuse("create", ("configmaps", "ns-1", "a"), Forbidden(403, message="you may not"))
 
     done = await stage.restore()
 

@@ -1,12 +1,8 @@
-"""A cluster small enough to look at: objects in a dict, with an API server's rules for create, get, patch.
-
-Only what the engine's decisions depend on is here; that a real server agrees, the integration tests show.
-"""
+"""A restore engine before the scripted cluster, and short ways to make objects and backups."""
 
 import asyncio
-import copy
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +21,6 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes
 from pinnace.catalogue.records import BackupRecords
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import APIResource
-from pinnace.kube.watching import WatchEvent
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.cluster import ClusterAccess
@@ -38,7 +31,7 @@ from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from tests.support.clock import FakeClock, FrozenClock
 from tests.support.cluster.discovered import documented_discovery
-from tests.support.cluster.scripted_api import ScriptedAPI, ignore
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 ALL_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
@@ -94,179 +87,12 @@ def discovery(*more: tuple[str, str, str, str, bool]) -> Discovery:
     )
 
 
-Key = tuple[str, str, str]
-
-
-class World(ScriptedAPI[Key]):
-    """A cluster to restore into, and the calls that changed it.
-
-    Attributes:
-        created: the keys of the objects that were created, in order.
-        sent: what was sent for each of them.
-        patches: the patches that were stored.
-        gets: the keys that were asked for.
-        managers: the manager under whose name each object was created.
-        deleted: the keys of the objects that were deleted, each with the propagation asked for.
-        refuse_create, refuse_get: what the server answers instead, by key.
-        refuse_list: likewise, by key with an empty name.
-        refuse_patch: likewise, by key and sub-resource.
-        keep: the keys of objects that deletions do not remove.
-        refuse_changes: likewise, to patches of more than metadata, simulated ones too.
-        refuse_watch: what the server answers instead of a watch.
-        watches: the plurals of the kinds that were watched.
-        on_get: called with the key before each read, and before a watch looks at an object.
-        with_defaults: what the server makes of an object that is patched in a dry run.
-    """
-
-    def __init__(self, *objects: JSONObject) -> None:
-        super().__init__()
-        self.with_status = {"deployments"}
-        self.created: list[Key] = []
-        self.sent: dict[Key, JSONObject] = {}
-        self.managers: dict[Key, str] = {}
-        self.patches: list[JSONObject] = []
-        self.gets: list[Key] = []
-        self.refuse_create: dict[Key, KubeError] = {}
-        self.refuse_get: dict[Key, KubeError] = {}
-        self.refuse_list: dict[Key, KubeError] = {}
-        self.refuse_patch: dict[tuple[Key, str | None], KubeError] = {}
-        self.refuse_changes: KubeError | None = None
-        self.refuse_watch: KubeError | None = None
-        self.watches: list[str] = []
-        self.deleted: list[tuple[str, str, str, str | None]] = []
-        self.keep: set[Key] = set()
-        self.on_get: Callable[[Key], None] = ignore
-        self.with_defaults: Callable[[JSONObject], JSONObject] = lambda item: item
-        for item in objects:
-            self.put(item)
-
-    def put(self, item: JSONObject) -> JSONObject:
-        return self.put_as(key_of(item)[0], item)
-
-    def put_as(self, group_resource: str, item: JSONObject) -> JSONObject:
-        """Put an object of a kind that not every world serves."""
-        stored = copy.deepcopy(item)
-        stored["metadata"].setdefault("uid", f"uid-{len(self.objects)}")
-        stored["metadata"].setdefault("resourceVersion", str(len(self.objects) + 1))
-        metadata = item["metadata"]
-        self.objects[(group_resource, metadata.get("namespace", ""), metadata["name"])] = stored
-        return stored
-
-    def item(self, group_resource: str, namespace: str, name: str) -> JSONObject:
-        return self.objects[(group_resource, namespace, name)]
-
-    def created_of(self, group_resource: str) -> list[str]:
-        return sorted(
-            f"{namespace}/{name}" if namespace else name
-            for kind, namespace, name in self.created
-            if kind == group_resource
-        )
-
-    def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
-        key = self.key(resource, namespace, name)
-        if verb == "get":
-            self.gets.append(key)
-            self.on_get(key)
-        refusals = {"get": self.refuse_get, "create": self.refuse_create, "list": self.refuse_list}
-        refused = refusals.get(verb, {})
-        if key in refused:
-            raise refused[key]
-
-    def new_uid(self, resource: APIResource, name: str) -> str:
-        return f"new-{len(self.created) + 1}"
-
-    async def create(
-        self,
-        resource: APIResource,
-        body: JSONObject | bytes,
-        namespace: str | None = None,
-        *,
-        dry_run: bool = False,
-    ) -> JSONObject:
-        item: JSONObject = orjson.loads(body if isinstance(body, bytes) else orjson.dumps(body))
-        assert item["metadata"].get("namespace", "") == (namespace or "")
-        sent = copy.deepcopy(item)
-        if resource.group_resource == "customresourcedefinitions.apiextensions.k8s.io":
-            item["status"] = ready_status()
-        created = await super().create(resource, item, namespace, dry_run=dry_run)
-        key = self.key(resource, namespace or "", created["metadata"]["name"])
-        self.created.append(key)
-        self.sent[key] = sent
-        return created
-
-    async def create_bytes(
-        self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
-    ) -> bytes:
-        created = await self.create(resource, body, namespace)
-        self.managers[self.key(resource, namespace or "", created["metadata"]["name"])] = field_manager
-        return orjson.dumps(created)
-
-    async def patch(
-        self,
-        resource: APIResource,
-        name: str,
-        patch: JSONObject,
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> JSONObject:
-        key = self.key(resource, namespace or "", name)
-        if (key, subresource) in self.refuse_patch:
-            raise self.refuse_patch[(key, subresource)]
-        self._check_change(patch)
-        self.patches.append(patch)
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
-
-    async def delete(
-        self,
-        resource: APIResource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-        propagation: str | None = None,
-    ) -> JSONObject:
-        key = self.key(resource, namespace or "", name)
-        assert uid is not None
-        self.deleted.append((*key, propagation))
-        if key in self.keep:
-            return self.objects[key]
-        return await super().delete(resource, name, namespace, uid=uid, propagation=propagation)
-
-    async def list_version(self, resource: APIResource) -> str:
-        return "1"
-
-    async def watch(
-        self, resource: APIResource, *, resource_version: str
-    ) -> AsyncGenerator[WatchEvent, None]:
-        if self.refuse_watch is not None:
-            raise self.refuse_watch
-        self.watches.append(resource.name)
-        seen: dict[Key, bytes] = {}
-        while True:
-            for key in [key for key in self.objects if key[0] == resource.group_resource]:
-                self.on_get(key)
-                state = orjson.dumps(self.objects[key])
-                if seen.get(key) != state:
-                    seen[key] = state
-                    yield WatchEvent("MODIFIED", orjson.loads(state))
-            await asyncio.sleep(0)
-
-    async def simulate_patch(
-        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
-    ) -> JSONObject:
-        self._check_change(patch)
-        return self.with_defaults(await super().simulate_patch(resource, name, patch, namespace))
-
-    def _check_change(self, patch: JSONObject) -> None:
-        if self.refuse_changes is not None and patch.keys() != {"metadata"}:
-            raise self.refuse_changes
-
-
-def ready_status() -> JSONObject:
-    return {
-        "conditions": [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]
-    }
+def world_of(*objects: JSONObject) -> ScriptedCluster:
+    """A cluster to restore into, with some objects."""
+    world = ScriptedCluster()
+    for item in objects:
+        world.put(item)
+    return world
 
 
 def labels_of(item: JSONObject) -> dict[str, str]:
@@ -275,15 +101,21 @@ def labels_of(item: JSONObject) -> dict[str, str]:
 
 
 class PatientTimer(FakeClock):
-    """Time passes only by sleeping, and sleeping takes none."""
+    """Time passes only by sleeping, and sleeping takes none.
+
+    Attributes:
+        ticks, on_sleep: called after each sleep; the first are of parts of the cluster that act in time.
+    """
 
     def __init__(self) -> None:
         super().__init__(0.0)
         self.on_sleep: Callable[[], object] = lambda: None
+        self.ticks: list[Callable[[], object]] = []
 
     async def sleep(self, seconds: float) -> None:
         self.time += seconds
-        self.on_sleep()
+        for each in (*self.ticks, self.on_sleep):
+            each()
 
 
 class QuietTimer(PatientTimer):
@@ -399,9 +231,9 @@ def outcome_of(outcomes: ItemOutcomes, kind: str, key: str) -> str:
 class Harness:
     """A restore engine with a simulated cluster, and the settings of its restores."""
 
-    def __init__(self, directory: Path, world: World | None = None) -> None:
+    def __init__(self, directory: Path, world: ScriptedCluster | None = None) -> None:
         self.directory = directory
-        self.world = world or World()
+        self.world = world or world_of()
         self.discovery = discovery()
         self.log = RunLog(None, fields={})
         self.numbers = Numbers()

@@ -8,16 +8,15 @@ import pytest
 from pinnace.kube.resources import CONFIGMAPS, NODES
 from pinnace.server.checks import StartupError
 from pinnace.server.node_agent import NodeAgentOptions, with_config_map
-from tests.support.cluster.scripted_api import ScriptedAPI
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 OPTIONS = NodeAgentOptions(namespace="velero", node="n1", backup_workers=4, config_map="settings")
 
 
-def cluster(**settings: Any) -> ScriptedAPI[Any]:
-    api: ScriptedAPI[Any] = ScriptedAPI()
-    api.add_new(NODES, "", {"metadata": {"name": "n1", "labels": {"disk": "ssd"}}})
-    body = {"metadata": {"name": "settings"}, "data": {"config.json": json.dumps(settings)}}
-    api.add_new(CONFIGMAPS, "velero", body)
+def cluster(**settings: Any) -> ScriptedCluster:
+    api = ScriptedCluster()
+    api.add(NODES, "n1", labels={"disk": "ssd"})
+    api.add(CONFIGMAPS, "settings", data={"config.json": json.dumps(settings)})
     return api
 
 
@@ -40,14 +39,14 @@ async def test_settings_without_load_concurrency_leave_it_to_the_flags(
 
 
 async def test_an_agent_whose_settings_do_not_exist_does_not_start() -> None:
-    api: ScriptedAPI[Any] = ScriptedAPI()
+    api = ScriptedCluster()
 
     with pytest.raises(StartupError, match="the ConfigMap velero/settings that --node-agent-configmap names"):
         await with_config_map(api.client, OPTIONS)
 
 
 async def test_without_a_config_map_the_flags_are_unchanged() -> None:
-    api: ScriptedAPI[Any] = ScriptedAPI()
+    api = ScriptedCluster()
     options = NodeAgentOptions(namespace="velero", node="n1")
 
     assert await with_config_map(api.client, options) == options

@@ -153,7 +153,7 @@ async def test_another_role_is_never_granted(harness: Harness) -> None:
 @pytest.mark.found("O10b")
 async def test_a_binding_of_the_original_is_not_deleted_to_be_recreated(harness: Harness) -> None:
     harness.world.put(binding(account("ns-1"), role="admin"))
-    harness.world.refuse_patch[(KEY, None)] = Invalid(422, message="cannot change roleRef")
+    harness.world.refuse("patch", KEY, Invalid(422, message="cannot change roleRef"), subresource="")
 
     results = await restore(harness, binding(account("ns-1")), existing_resource_policy="recreate")
 
@@ -200,7 +200,7 @@ async def test_a_binding_that_names_other_namespaces_stays_the_same(harness: Har
     results = await restore(harness, binding(account("ns-1")), namespace_mapping={"ns-2": "copy"})
 
     assert results.empty
-    assert harness.world.patches == []
+    assert harness.world.patch_bodies == []
 
 
 async def test_without_a_mapping_an_update_replaces_subjects(harness: Harness) -> None:
@@ -213,7 +213,9 @@ async def test_without_a_mapping_an_update_replaces_subjects(harness: Harness) -
 
 async def test_subjects_that_may_not_be_added_are_a_warning(harness: Harness) -> None:
     harness.world.put(binding(account("ns-1")))
-    harness.world.refuse_patch[(KEY, None)] = Forbidden(403, message="attempting to grant extra privileges")
+    harness.world.refuse(
+        "patch", KEY, Forbidden(403, message="attempting to grant extra privileges"), subresource=""
+    )
 
     results = await restore(harness, binding(account("ns-1")))
 

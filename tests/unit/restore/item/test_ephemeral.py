@@ -119,7 +119,7 @@ async def test_a_claim_of_somebody_else_is_an_error_and_nothing_is_waited_for(
 
 
 async def test_a_claim_whose_owner_cannot_be_set_is_an_error(harness: Harness, filler: Filler) -> None:
-    harness.world.refuse_patch[(KEY, None)] = Conflict(409, message="it was changed")
+    harness.world.refuse("patch", KEY, Conflict(409, message="it was changed"), subresource="")
 
     results = await harness.restore(a_pod(), a_claim())
 
@@ -134,7 +134,7 @@ async def test_a_claim_of_the_cluster_is_no_error(harness: Harness, filler: Fill
     if state == "on its way out":
         harness.world.put(a_claim(ownerReferences=OLD_OWNER, deletionTimestamp="2021-08-11T21:43:26Z"))
     else:
-        owner = {**OLD_OWNER[0], "uid": "new-2"}  # the namespace is new-1
+        owner = {**OLD_OWNER[0], "uid": "uid-p"}
         harness.world.put(a_claim(ownerReferences=[owner]))
 
     results = await harness.restore(a_pod())

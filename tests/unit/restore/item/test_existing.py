@@ -56,7 +56,7 @@ async def test_an_identical_service_account_is_left_alone(harness: Harness) -> N
     results = await harness.restore(account())
 
     assert results.empty
-    assert harness.world.patches == []
+    assert harness.world.patch_bodies == []
     assert "labels" not in harness.world.item("serviceaccounts", "ns-1", "sa-1")["metadata"]
 
 
@@ -154,7 +154,7 @@ async def test_other_data_is_one_warning_and_the_object_stays(harness: Harness) 
 
 async def test_an_existing_object_that_cannot_be_read_is_a_warning(harness: Harness) -> None:
     harness.world.put(configmap("cm"))
-    harness.world.refuse_get[("configmaps", "ns-1", "cm")] = Forbidden(403, message="you may not look")
+    harness.world.refuse("get", ("configmaps", "ns-1", "cm"), Forbidden(403, message="you may not look"))
 
     results = await harness.restore(configmap("cm"))
 
@@ -212,7 +212,7 @@ async def test_an_identical_object_that_is_refused_for_another_reason_is_no_erro
     harness.world.put(configmap("same", data={"a": "b"}))
     harness.world.put(configmap("other", data={"a": "theirs"}))
     for name in ("same", "other", "missing"):
-        harness.world.refuse_create[("configmaps", "ns-1", name)] = refusal
+        harness.world.refuse("create", ("configmaps", "ns-1", name), refusal)
 
     results = await harness.restore(
         configmap("same", data={"a": "b"}),
@@ -231,7 +231,7 @@ async def test_an_object_that_is_being_deleted_is_an_error_though_it_is_the_same
     stored = harness.world.put(configmap("cm"))
     stored["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
     if refusal is not None:
-        harness.world.refuse_create[("configmaps", "ns-1", "cm")] = refusal
+        harness.world.refuse("create", ("configmaps", "ns-1", "cm"), refusal)
 
     results = await harness.restore(configmap("cm"))
 
@@ -242,7 +242,7 @@ async def test_an_object_that_is_being_deleted_is_an_error_though_it_is_the_same
 
 async def test_a_server_that_cannot_be_reached_is_not_asked_once_more(harness: Harness) -> None:
     harness.world.put(configmap("cm"))
-    harness.world.refuse_create[("configmaps", "ns-1", "cm")] = NotSent("connection refused")
+    harness.world.refuse("create", ("configmaps", "ns-1", "cm"), NotSent("connection refused"))
 
     results = await harness.restore(configmap("cm"))
 
@@ -337,7 +337,7 @@ async def test_defaults_of_a_newer_server_make_no_difference(harness: Harness) -
     def with_defaults(item: Any) -> Any:
         return item | {"spec": {"strategy": "RollingUpdate", **item["spec"]}}
 
-    harness.world.with_defaults = with_defaults
+    harness.world.admit = with_defaults
     harness.world.put(with_defaults(deployment("same", spec={"replicas": 1})))
     harness.world.put(deployment("other", spec={"replicas": 1, "strategy": "Recreate"}))
 
@@ -353,9 +353,9 @@ async def test_defaults_of_a_newer_server_make_no_difference(harness: Harness) -
 async def test_no_change_is_simulated_at_a_server_that_may_store_it(harness: Harness) -> None:
     """An aggregated API need not know `dryRun`; a kind with a definition is served by Kubernetes itself."""
     harness.discovery = discovery(("aggregated.io", "v1", "things", "Thing", True))
-    harness.world.put_as("things.aggregated.io", obj("Thing", "t", "ns-1", api_version="aggregated.io/v1"))
+    harness.world.put(obj("Thing", "t", "ns-1", api_version="aggregated.io/v1"), "things.aggregated.io")
     asked: list[str] = []
-    harness.world.with_defaults = lambda item: asked.append("simulated") or item  # type: ignore[func-returns-value]
+    harness.world.admit = lambda item: asked.append("simulated") or item  # type: ignore[func-returns-value]
     wanted = obj("Thing", "t", "ns-1", api_version="aggregated.io/v1", spec={"a": 1})
 
     results = await harness.restore(

@@ -24,7 +24,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.builtin.restore.config import ActionError
 from pinnace.plugins.protocols import RestoreItemInput
-from tests.unit.restore.world import Harness, World, configmap, discovery, obj, pod
+from tests.unit.restore.world import Harness, configmap, discovery, obj, pod, world_of
 
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 FIELDS = [
@@ -55,7 +55,7 @@ HOOKS = RestoreHooks(
 RESTORE = Restore(spec=RestoreSpec(backup_name="b", hooks=HOOKS, namespace_mapping={"x": "y"}))
 
 
-ACTIONS = restore_actions(World(), discovery(), "velero", pod_volumes=SavedPodVolumes())
+ACTIONS = restore_actions(world_of(), discovery(), "velero", pod_volumes=SavedPodVolumes())
 
 
 # Objects take longer to make up than to act on: each is for all actions.
@@ -158,7 +158,7 @@ async def test_whatever_an_archive_holds_its_object_is_restored_or_an_error(
         if existing is not None:
             there = stored(kind, existing)[1]
             there["metadata"] = {"name": "x", "namespace": "ns-1"}
-            harness.world.put_as(kind, there)
+            harness.world.put(there, kind)
         results = await harness.restore(
             configmap("honest"),
             files={path: orjson.dumps(item)},

@@ -140,7 +140,7 @@ def test_a_status_of_a_wrong_type_is_an_error(status: Any) -> None:
 @pytest.mark.spec("RST-048")
 async def test_a_refused_create_is_an_error_of_the_namespace(harness: Harness) -> None:
     key = ("configmaps", "ns-1", "cm")
-    harness.world.refuse_create[key] = Forbidden(403, reason="Forbidden", message="you may not")
+    harness.world.refuse("create", key, Forbidden(403, reason="Forbidden", message="you may not"))
 
     results = await harness.restore(configmap("cm"), configmap("other"))
 
@@ -151,7 +151,7 @@ async def test_a_refused_create_is_an_error_of_the_namespace(harness: Harness) -
 
 async def test_a_cluster_scoped_failure_is_filed_under_the_cluster(harness: Harness) -> None:
     key = ("persistentvolumes", "", "pv-1")
-    harness.world.refuse_create[key] = ConnectionFailed("connection refused")
+    harness.world.refuse("create", key, ConnectionFailed("connection refused"))
 
     results = await harness.restore(volume("pv-1"))
 
@@ -162,7 +162,7 @@ async def test_messages_come_in_the_order_of_items_whatever_the_order_of_answers
     names = [f"cm-{index:02}" for index in range(20)]
     for name in names:
         key = ("configmaps", "ns-1", name)
-        harness.world.refuse_create[key] = Invalid(422, reason="Invalid", message=name)
+        harness.world.refuse("create", key, Invalid(422, reason="Invalid", message=name))
 
     results = await harness.restore(*(configmap(name) for name in reversed(names)))
 
@@ -173,7 +173,7 @@ async def test_a_service_refused_for_its_own_port_is_compared_with_the_existing_
     service = obj("Service", "svc", "ns-1", spec={"type": "NodePort", "ports": [{"nodePort": 32000}]})
     await harness.restore(service, preserve_node_ports=True)
     port_taken = "spec.ports[0].nodePort: Invalid value: 32000: provided port is already allocated"
-    harness.world.refuse_create[("services", "ns-1", "svc")] = Invalid(422, message=port_taken)
+    harness.world.refuse("create", ("services", "ns-1", "svc"), Invalid(422, message=port_taken))
 
     again = await harness.restore(service, preserve_node_ports=True)
     del harness.world.objects[("services", "ns-1", "svc")]
@@ -193,7 +193,7 @@ async def test_a_binding_refused_for_what_it_grants_is_compared_with_the_existin
     await harness.restore(binding)
     refused = 'user "velero" is attempting to grant RBAC permissions not currently held'
     key = (f"rolebindings.{group}", "ns-1", "works-here")
-    harness.world.refuse_create[key] = Forbidden(403, message=refused)
+    harness.world.refuse("create", key, Forbidden(403, message=refused))
 
     again = await harness.restore(binding)
     del harness.world.objects[key]
@@ -263,7 +263,7 @@ async def test_a_malformed_spec_fails_no_action_and_reaches_the_server_unchanged
     harness: Harness, spec: Any
 ) -> None:
     key = ("pods", "ns-1", "p")
-    harness.world.refuse_create[key] = Invalid(422, message="the server does not like it")
+    harness.world.refuse("create", key, Invalid(422, message="the server does not like it"))
     sent = []
     create = harness.world.create_bytes
 

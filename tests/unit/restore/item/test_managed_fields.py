@@ -103,7 +103,7 @@ async def test_objects_and_namespaces_have_the_owners_of_the_backup(harness: Har
         ("configmaps", "ns-2", "unowned"): "",
         ("pods", "ns-2", "p"): "kubectl-run",
     }
-    assert len(world.patches) == 2, "one request for most objects"
+    assert len(world.patch_bodies) == 2, "one request for most objects"
 
 
 @pytest.mark.found("O13")
@@ -123,7 +123,7 @@ async def test_an_updated_object_has_them_too_and_one_that_is_left_alone_keeps_i
 @pytest.mark.found("O13")
 async def test_owners_that_cannot_be_written_are_a_warning(harness: Harness) -> None:
     for key in (("deployments.apps", "ns-1", "d"), ("namespaces", "", "ns-1")):
-        harness.world.refuse_patch[(key, None)] = Forbidden(403, message="no patches")
+        harness.world.refuse("patch", key, Forbidden(403, message="no patches"), subresource="")
 
     results = await harness.restore(owned(obj("Namespace", "ns-1"), APPLIED), owned(deployment("d"), APPLIED))
 

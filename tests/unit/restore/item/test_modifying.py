@@ -43,7 +43,7 @@ async def test_a_rule_for_namespaces_changes_those_that_the_restore_creates(
     results = await harness.restore(NAMESPACE, configmap("a", "t6"), namespace_mapping=mapping)
 
     assert results.empty
-    created = harness.world.item("namespaces", "", mapping.get("t6", "t6"))["metadata"]
+    created = harness.world.sent["namespaces", "", mapping.get("t6", "t6")]["metadata"]
     assert created["annotations"] == {"project": "new"}
     assert not created.get("labels")
 
@@ -54,8 +54,8 @@ async def test_a_rule_for_the_objects_of_a_namespace_changes_no_other_namespace(
 
     await harness.restore(NAMESPACE, configmap("a", "t6"), configmap("b", "other"))
 
-    assert harness.world.item("namespaces", "", "t6")["metadata"]["labels"] == {"project": "old", "team": "a"}
-    assert "labels" not in harness.world.item("namespaces", "", "other")["metadata"]
+    assert harness.world.sent["namespaces", "", "t6"]["metadata"]["labels"] == {"project": "old", "team": "a"}
+    assert "labels" not in harness.world.sent["namespaces", "", "other"]["metadata"]
 
 
 @pytest.mark.found("O06")

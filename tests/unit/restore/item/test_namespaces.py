@@ -56,7 +56,7 @@ async def test_labels_and_annotations_come_back_under_the_mapped_name(harness: H
     results = await harness.restore(LABELLED, pod("p"), namespace_mapping={"ns-1": "m1"})
 
     assert results.empty
-    stored = harness.world.item("namespaces", "", "m1")
+    stored = harness.world.sent["namespaces", "", "m1"]
     assert stored["metadata"]["labels"] == {"team": "a"}, "no label of the restore"
     assert stored["metadata"]["annotations"] == {"n": "1"}
     assert stored["spec"] == {"finalizers": ["k"]}
@@ -88,7 +88,7 @@ async def test_an_existing_namespace_is_left_alone_and_read_once(harness: Harnes
 
 
 async def test_a_create_that_is_refused_is_a_velero_error_for_each_item(harness: Harness) -> None:
-    harness.world.refuse_create[("namespaces", "", "ns-1")] = Forbidden(403, message="you may not")
+    harness.world.refuse("create", ("namespaces", "", "ns-1"), Forbidden(403, message="you may not"))
 
     results = await harness.restore(configmap("a"), configmap("b"))
 
@@ -96,7 +96,7 @@ async def test_a_create_that_is_refused_is_a_velero_error_for_each_item(harness:
 
 
 async def test_a_get_that_is_refused_is_a_velero_error(harness: Harness) -> None:
-    harness.world.refuse_get[("namespaces", "", "ns-1")] = BadRequest(400, message="not so")
+    harness.world.refuse("get", ("namespaces", "", "ns-1"), BadRequest(400, message="not so"))
 
     results = await harness.restore(configmap("a"))
 
@@ -107,8 +107,8 @@ async def test_a_get_that_is_refused_is_a_velero_error(harness: Harness) -> None
 async def test_objects_are_restored_into_a_namespace_that_may_not_be_read(
     harness: Harness, answer: KubeError
 ) -> None:
-    harness.world.refuse_get[("namespaces", "", "ns-1")] = Forbidden(403, message="you may not")
-    harness.world.refuse_create[("namespaces", "", "ns-1")] = answer
+    harness.world.refuse("get", ("namespaces", "", "ns-1"), Forbidden(403, message="you may not"))
+    harness.world.refuse("create", ("namespaces", "", "ns-1"), answer)
 
     results = await harness.restore(configmap("a"), configmap("b"))
 
@@ -117,7 +117,7 @@ async def test_objects_are_restored_into_a_namespace_that_may_not_be_read(
 
 
 async def test_a_namespace_that_may_be_made_and_not_read_is_made(harness: Harness) -> None:
-    harness.world.refuse_get[("namespaces", "", "ns-1")] = Forbidden(403, message="you may not")
+    harness.world.refuse("get", ("namespaces", "", "ns-1"), Forbidden(403, message="you may not"))
 
     results = await harness.restore(configmap("a"))
 
@@ -137,15 +137,13 @@ async def test_a_namespace_that_may_be_made_and_not_read_is_made(harness: Harnes
 async def test_a_namespace_created_by_another_client_is_used_unless_it_is_being_deleted(
     harness: Harness, made_meanwhile: Any, errors: list[str]
 ) -> None:
-    harness.world.refuse_create[("namespaces", "", "ns-1")] = AlreadyExists(409, message="already exists")
-    looks = []
+    harness.world.refuse("create", ("namespaces", "", "ns-1"), AlreadyExists(409, message="already exists"))
 
-    def appear_after_the_first_look(key: tuple[str, str, str]) -> None:
-        looks.append(key)
-        if looks.count(("namespaces", "", "ns-1")) == 2:
+    def appear_after_the_first_look(*_: str) -> None:
+        if harness.world.gets.count(("namespaces", "", "ns-1")) == 2:
             harness.world.put(made_meanwhile)
 
-    harness.world.on_get = appear_after_the_first_look
+    harness.world.before = appear_after_the_first_look
     results = await harness.restore(configmap("a"))
 
     assert results.errors.velero == errors

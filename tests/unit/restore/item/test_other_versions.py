@@ -10,7 +10,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.kube.errors import Invalid, KubeError, NotFound, ServerFault
 from pinnace.kube.resources import APIResource
-from tests.unit.restore.world import Harness, World, discovery, obj, outcome_of
+from tests.support.cluster.scripted_cluster import Request, ScriptedCluster
+from tests.unit.restore.world import Harness, discovery, obj, outcome_of
 
 KIND = "shapes.lab.example"
 PATH = f"resources/{KIND}/namespaces/ns-1/old.json"
@@ -19,7 +20,7 @@ V2_REFUSES = 'spec.scope: Unsupported value: "Legacy": supported values: "Namesp
 pytestmark = pytest.mark.found("R2")
 
 
-class Strict(World):
+class Strict(ScriptedCluster):
     """A cluster that takes the scope Legacy in some versions only."""
 
     def __init__(self, *lenient: str) -> None:
@@ -50,9 +51,9 @@ class Strict(World):
         found = await super().get(resource, name, namespace)
         return {**found, "apiVersion": resource.api_version}
 
-    def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
-        super().check(verb, resource, namespace, name)
-        if verb == "patch" and resource.group_resource == KIND:
+    def check(self, request: Request) -> None:
+        super().check(request)
+        if request.verb == "patch" and request.resource.group_resource == KIND:
             raise Invalid(422, reason="Invalid", message="it cannot be changed")
 
 
@@ -186,7 +187,7 @@ async def test_an_object_that_was_deleted_to_be_created_anew_is_not_lost(tmp_pat
     """Neither the new nor the former object is accepted in the version of the backup."""
     harness = stage(tmp_path, "v1")
     harness.world.put(definition())
-    harness.world.put_as(KIND, orjson.loads(shape("v3", "v1", size=1)))
+    harness.world.put(orjson.loads(shape("v3", "v1", size=1)), KIND)
 
     backup = {PATH: shape("v3", "v1", size=2, scope=scope)}
     results = await harness.restore(files=backup, existing_resource_policy="recreate")

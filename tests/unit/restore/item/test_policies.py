@@ -13,18 +13,18 @@ from pinnace.kube.resources import APIResource
 from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.tenant_limits import TenantLimits
+from tests.support.cluster.server_rules import established
 from tests.unit.restore.world import (
     Harness,
     PatientTimer,
-    World,
     claim,
     configmap,
     key_of,
     labels_of,
     obj,
     outcome_of,
-    ready_status,
     volume,
+    world_of,
 )
 
 LABELS = {"velero.io/backup-name": "backup-1", "velero.io/restore-name": "restore-1"}
@@ -107,7 +107,7 @@ async def test_a_refused_patch_under_update_is_a_warning_and_the_labels_are_set(
 async def test_what_cannot_be_patched_is_deleted_and_created_anew(harness: Harness) -> None:
     key = ("configmaps", "ns-1", "cm")
     former = harness.world.put(configmap("cm", data={"a": "theirs"}))
-    harness.world.refuse_patch[(key, None)] = IMMUTABLE
+    harness.world.refuse("patch", key, IMMUTABLE, subresource="")
 
     results = await harness.restore(configmap("cm", data={"a": "ours"}), existing_resource_policy="recreate")
 
@@ -123,8 +123,8 @@ async def test_a_stateful_set_is_deleted_without_its_pods_and_claims() -> None:
     resource = APIResource(
         group="apps", version="v1", name="statefulsets", kind="StatefulSet", namespaced=True
     )
-    world = World()
-    found = world.put_as("statefulsets.apps", obj("StatefulSet", "s", "ns-1", api_version="apps/v1"))
+    world = world_of()
+    found = world.put(obj("StatefulSet", "s", "ns-1", api_version="apps/v1"), "statefulsets.apps")
     target = TargetCluster(
         client=world, log=RunLog(None, fields={}), timer=PatientTimer(), terminating_timeout_seconds=60
     )
@@ -139,7 +139,7 @@ async def test_a_stateful_set_is_deleted_without_its_pods_and_claims() -> None:
 async def test_if_the_new_object_is_refused_the_former_one_is_created_again(harness: Harness) -> None:
     key = ("configmaps", "ns-1", "cm")
     harness.world.put(configmap("cm", data={"a": "theirs"}, labels={"keep": "me"}))
-    harness.world.refuse_patch[(key, None)] = IMMUTABLE
+    harness.world.refuse("patch", key, IMMUTABLE, subresource="")
     create, refusals = (
         harness.world.create_bytes,
         [AlreadyExists(409, message="there"), Forbidden(403, message="no")],
@@ -165,9 +165,10 @@ async def test_if_the_new_object_is_refused_the_former_one_is_created_again(harn
 
 async def test_an_object_that_its_finalizer_keeps_is_an_error(harness: Harness) -> None:
     key = ("configmaps", "ns-1", "cm")
-    harness.world.put(configmap("cm", data={"a": "theirs"}))
-    harness.world.refuse_patch[(key, None)] = IMMUTABLE
-    harness.world.keep.add(key)
+    held = configmap("cm", data={"a": "theirs"})
+    held["metadata"]["finalizers"] = ["example.io/hold"]
+    harness.world.put(held)
+    harness.world.refuse("patch", key, IMMUTABLE, subresource="")
 
     results = await harness.restore(configmap("cm", data={"a": "ours"}), existing_resource_policy="recreate")
 
@@ -191,10 +192,10 @@ async def test_an_object_with_data_behind_it_is_never_deleted(
     harness: Harness, backed_up: JSONObject, existing: JSONObject
 ) -> None:
     if existing["kind"] == "CustomResourceDefinition":
-        existing["status"] = ready_status()
+        existing["status"] = established()
     harness.actions = []
     before = harness.world.put(existing)
-    harness.world.refuse_patch[(key_of(existing), None)] = IMMUTABLE
+    harness.world.refuse("patch", key_of(existing), IMMUTABLE, subresource="")
 
     results = await harness.restore(backed_up, existing_resource_policy="recreate")
 
@@ -212,4 +213,4 @@ async def test_a_tenants_restore_changes_no_cluster_scoped_object(harness: Harne
     await harness.restore({**storage_class, "provisioner": "ours"}, existing_resource_policy="recreate")
 
     assert harness.world.item("storageclasses.storage.k8s.io", "", "fast")["provisioner"] == "theirs"
-    assert harness.world.patches == []
+    assert harness.world.patch_bodies == []

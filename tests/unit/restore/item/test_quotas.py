@@ -91,7 +91,7 @@ async def test_a_quota_that_exists_is_not_the_restores(harness: Harness) -> None
 
 
 async def test_a_quota_that_cannot_be_read_ends_nothing(harness: Harness) -> None:
-    harness.world.refuse_get[KEY] = Forbidden(403, message="no")
+    harness.world.refuse("get", KEY, Forbidden(403, message="no"))
 
     results = await harness.restore(quota({"pods": "3"}))
 

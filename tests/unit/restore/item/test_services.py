@@ -11,7 +11,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import Invalid, KubeError, ServerFault
 from pinnace.kube.resources import APIResource
 from pinnace.restore.item.services import advice, lost_address, without_lacking_families
-from tests.unit.restore.world import Harness, World, obj
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.restore.world import Harness, obj
 
 
 def service(name: str = "svc", *, managed: JSONObject | None = None, **spec: Any) -> JSONObject:
@@ -121,11 +122,11 @@ def test_an_address_that_somebody_chose_is_missed(
     assert bool(lost_address(item, service(clusterIP=new))) is is_lost
 
 
-class SingleStack(World):
+class SingleStack(ScriptedCluster):
     """A cluster with IPv4 only, which gives addresses, and one of whose node ports is taken."""
 
     async def create(
-        self, resource: APIResource, body: Any, namespace: str | None = None, *, dry_run: bool = False
+        self, resource: APIResource, body: Any, namespace: str | None = None, **options: Any
     ) -> JSONObject:
         item: JSONObject = orjson.loads(body)
         if resource.name == "services":
@@ -134,7 +135,7 @@ class SingleStack(World):
             if any(port.get("nodePort") == 31000 for port in item["spec"]["ports"]):
                 raise Invalid(422, message="spec.ports[0].nodePort: provided port is already allocated")
             item["spec"].setdefault("clusterIP", "10.0.0.7")
-        return await super().create(resource, orjson.dumps(item), namespace, dry_run=dry_run)
+        return await super().create(resource, orjson.dumps(item), namespace, **options)
 
 
 @pytest.mark.found("O16", "O16b")

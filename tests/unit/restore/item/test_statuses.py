@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
-from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.kube.errors import Invalid, NotFound
-from pinnace.kube.resources import APIResource
 from pinnace.restore.request import RestoreSettings
-from tests.unit.restore.world import Harness, World, configmap, deployment, outcome_of
+from tests.support.cluster.scripted_cluster import Request, ScriptedCluster
+from tests.unit.restore.world import Harness, configmap, deployment, outcome_of
 
 STATUS = {"replicas": 3}
 DEPLOYMENTS = RestoreStatusSpec(included_resources=["deploy"])
@@ -88,7 +86,7 @@ async def test_the_status_of_an_object_that_is_left_alone_is_a_warning_if_it_dif
 @pytest.mark.parametrize("exists", [False, True])
 async def test_a_status_that_cannot_be_written_is_a_warning(harness: Harness, exists: bool) -> None:
     key = ("deployments.apps", "ns-1", "d")
-    harness.world.refuse_patch[(key, "status")] = NotFound(404, message="no such sub-resource")
+    harness.world.refuse("patch", key, NotFound(404, message="no such sub-resource"), subresource="status")
     if exists:
         harness.world.put(deployment("d"))
 
@@ -116,7 +114,7 @@ async def test_a_status_without_a_sub_resource_is_created_with_the_object(
         results = await harness.restore(item, restore_status=wanted)
         assert results.empty
     assert harness.world.item("configmaps", "ns-1", "cm")["status"] == {"message": "kept"}
-    assert harness.world.patches == []
+    assert harness.world.patch_bodies == []
 
     harness.world.item("configmaps", "ns-1", "cm")["status"] = {"message": "other"}
     assert (await harness.restore(item, restore_status=wanted)).warnings.count == 1
@@ -124,20 +122,14 @@ async def test_a_status_without_a_sub_resource_is_created_with_the_object(
     assert harness.world.item("configmaps", "ns-1", "cm")["status"] == {"message": "kept"}
 
 
-class WorldThatWantsStatus(World):
+class WorldThatWantsStatus(ScriptedCluster):
     """A cluster whose definition of ConfigMaps requires a status."""
 
-    def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
-        if verb == "create" and resource.name == "configmaps" and "status" not in self.body:
+    def check(self, request: Request) -> None:
+        if request.call[:2] == ("create", "configmaps") and "status" not in request.body:
             cause = {"reason": "FieldValueRequired", "message": "Required value", "field": "status"}
             raise Invalid(422, message="status: Required value", status={"details": {"causes": [cause]}})
-        super().check(verb, resource, namespace, name)
-
-    async def create(
-        self, resource: APIResource, body: Any, namespace: str | None = None, *, dry_run: bool = False
-    ) -> JSONObject:
-        self.body = orjson.loads(body)
-        return await super().create(resource, body, namespace, dry_run=dry_run)
+        super().check(request)
 
 
 @pytest.mark.found("O30")

@@ -56,8 +56,8 @@ async def test_a_claim_that_can_be_bound_is_no_warning(
 
 
 async def test_a_class_that_may_not_be_read_and_a_claim_that_exists_are_no_warning(harness: Harness) -> None:
-    harness.world.refuse_get["storageclasses.storage.k8s.io", "", "fast"] = Forbidden(403, message="no")
+    harness.world.refuse("get", ("storageclasses.storage.k8s.io", "", "fast"), Forbidden(403, message="no"))
     assert "ns-1" not in (await harness.restore(claim("data", spec=FAST))).warnings.namespaces
 
-    harness.world.refuse_get.clear()
+    harness.world.relent()
     assert "ns-1" not in (await harness.restore(claim("data", spec=FAST))).warnings.namespaces

@@ -55,7 +55,7 @@ async def test_a_volume_whose_claim_is_gone_is_a_warning_with_the_command_that_f
     assert text.endswith(COMMAND)
     assert outcome_of(harness.outcomes, "v1/PersistentVolume", "pv") == "different"
     assert owner(harness)["uid"] == "old"
-    assert harness.world.patches == []
+    assert harness.world.patch_bodies == []
 
 
 @pytest.mark.found("O22b")
@@ -121,7 +121,7 @@ async def test_a_live_claim_never_loses_its_volume_to_a_restored_one(harness: Ha
 @pytest.mark.found("O22b")
 async def test_a_claim_that_cannot_be_read_counts_as_live(harness: Harness) -> None:
     put_volume(harness)
-    harness.world.refuse_get[CLAIMS, "ns-1", "data"] = Forbidden(403, message="you may not")
+    harness.world.refuse("get", (CLAIMS, "ns-1", "data"), Forbidden(403, message="you may not"))
 
     await harness.restore(bound(uid="old"), existing_resource_policy="update")
 

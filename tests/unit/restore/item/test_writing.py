@@ -12,19 +12,18 @@ from pinnace.kube.errors import AlreadyExists, ConnectionFailed, Forbidden, Kube
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.writing import ClusterWriter
-from tests.unit.restore.world import Harness, PatientTimer, World, configmap, obj, pod
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.unit.restore.world import Harness, PatientTimer, configmap, obj, pod, world_of
 
 
-class LossyWorld(World):
+class LossyWorld(ScriptedCluster):
     """A world as it is behind a client whose first attempt at each create was carried out and not answered.
 
     Attributes:
         acts: whether the lost attempt made the object.
     """
 
-    def __init__(self, *objects: JSONObject) -> None:
-        super().__init__(*objects)
-        self.acts = True
+    acts = True
 
     async def create_bytes(
         self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
@@ -42,7 +41,7 @@ def always(answer: bool) -> Callable[[JSONObject], bool]:
     return lambda found: answer
 
 
-async def create(world: World, *, ours: bool = True) -> JSONObject:
+async def create(world: ScriptedCluster, *, ours: bool = True) -> JSONObject:
     body = orjson.dumps(configmap("one", data={"from": "us"}))
     target = TargetCluster(
         client=world, log=RunLog(None, fields={}), timer=PatientTimer(), terminating_timeout_seconds=60
@@ -61,7 +60,7 @@ async def test_the_object_of_an_attempt_without_answer_is_found(acts: bool) -> N
     assert world.created == [("configmaps", "ns-1", "one")]
 
 
-class SilentWorld(World):
+class SilentWorld(ScriptedCluster):
     """A world as it is behind a client none of whose attempts at a create was answered."""
 
     acts = True
@@ -99,21 +98,22 @@ async def test_an_attempt_without_answer_is_an_error_if_the_object_cannot_be_loo
 
 
 async def test_an_object_that_was_there_before_is_not_looked_at() -> None:
-    world = World(configmap("one", data={"from": "them"}))
+    world = world_of(configmap("one", data={"from": "them"}))
     with pytest.raises(AlreadyExists):
         await create(world)
 
 
 async def test_an_object_that_another_client_created_is_not_taken_for_the_own_one() -> None:
-    world = LossyWorld(configmap("one", data={"from": "them"}))
+    world = LossyWorld()
+    world.put(configmap("one", data={"from": "them"}))
     with pytest.raises(AlreadyExists):
         await create(world, ours=False)
 
 
 async def test_a_refusal_is_final() -> None:
-    world = World()
+    world = world_of()
     refusal: KubeError = Forbidden(403)
-    world.refuse_create[("configmaps", "ns-1", "one")] = refusal
+    world.refuse("create", ("configmaps", "ns-1", "one"), refusal)
     with pytest.raises(Forbidden):
         await create(world)
 
@@ -140,7 +140,9 @@ class TestInARestore:
 
     async def test_another_object_of_that_name_is_still_a_warning(self, tmp_path: Path) -> None:
         theirs = configmap("one", data={"from": "them"})
-        world = LossyWorld(obj("Namespace", "ns-1"), theirs)
+        world = LossyWorld()
+        for existing in (obj("Namespace", "ns-1"), theirs):
+            world.put(existing)
         results = await Harness(tmp_path, world).restore(configmap("one", data={"from": "us"}))
 
         (warning,) = results.to_dict()["warnings"]["namespaces"]["ns-1"]

@@ -15,6 +15,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.kube.errors import Forbidden, Invalid
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.restore.preview.foreseeing import Foresee, foreseer
 from tests.unit.restore.world import (
     Harness,
@@ -174,7 +175,7 @@ async def test_what_the_api_server_refuses_is_known_only_if_it_is_asked(
 ) -> None:
     harness.world.put(obj("Namespace", "ns-1"))
     refused = Forbidden(403, reason="Forbidden", message="admission webhook denied the request")
-    harness.world.refuse_create[("configmaps", "ns-1", "a")] = refused
+    harness.world.refuse("create", ("configmaps", "ns-1", "a"), refused)
 
     preview = await foresee(configmap("a"), configmap("b", "ns-2"), ask_server=ask_server)
 
@@ -196,7 +197,7 @@ async def test_an_immutable_field_is_foreseen_as_a_difference(harness: Harness, 
     def immutable(_item: JSONObject) -> JSONObject:
         raise Invalid(422, reason="Invalid", message="spec.selector: field is immutable")
 
-    harness.world.with_defaults = immutable
+    harness.world.admit = immutable
 
     update = await foresee(deployment("web", spec={"selector": "b"}), existing_resource_policy="update")
     recreate = await foresee(deployment("web", spec={"selector": "b"}), existing_resource_policy="recreate")
@@ -271,7 +272,12 @@ async def test_the_restore_does_what_was_foreseen(
                 harness.world.put(obj("Namespace", home))
         if immutable:
             refused = Invalid(422, reason="Invalid", message="spec: field is immutable")
-            harness.world.refuse_changes = refused
+
+            def refuse(verb: str, *_: str, world: ScriptedCluster = harness.world) -> None:
+                if verb in ("patch", "simulate") and world.requests[-1].body.keys() != {"metadata"}:
+                    raise refused
+
+            harness.world.before = refuse
         spec: dict[str, Any] = {"existing_resource_policy": policy}
         if mapped:
             spec["namespace_mapping"] = {"ns-2": "ns-1"}

@@ -9,8 +9,9 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.kube.errors import Forbidden
 from pinnace.restore.errors import RestoreFailed
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.restore.preview.foreseeing import Foresee, foreseer
-from tests.unit.restore.world import Harness, World, configmap, obj
+from tests.unit.restore.world import Harness, configmap, obj
 
 
 @pytest.fixture
@@ -27,13 +28,13 @@ def config_maps(count: int, *namespaces: str, value: str = "1") -> list[JSONObje
     ]
 
 
-def put(world: World, *items: JSONObject) -> None:
+def put(world: ScriptedCluster, *items: JSONObject) -> None:
     for item in items:
         world.put(item)
         world.put(obj("Namespace", item["metadata"]["namespace"]))
 
 
-def calls(world: World) -> Counter[str]:
+def calls(world: ScriptedCluster) -> Counter[str]:
     """How often config maps were asked for, by verb."""
     return Counter(call[0] for call in world.calls if call[1] == "configmaps")
 
@@ -77,7 +78,7 @@ async def test_where_lists_are_forbidden_each_object_is_asked_for_once(
 ) -> None:
     put(harness.world, *config_maps(50, "ns-1"))
     for namespace in ("", "ns-1"):
-        harness.world.refuse_list[("configmaps", namespace, "")] = Forbidden(403, reason="Forbidden")
+        harness.world.refuse("list", ("configmaps", namespace, ""), Forbidden(403, reason="Forbidden"))
 
     preview = await foresee(*config_maps(51, "ns-1"))
 

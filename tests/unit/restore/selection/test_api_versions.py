@@ -186,7 +186,7 @@ async def test_preferences_that_cannot_be_read_end_the_restore(harness: Harness)
     harness.backup.status = BackupStatus(format_version="1.1.0")
     harness.options = RestoreSettings(features=[FEATURE])
     key = ("configmaps", "velero", "enableapigroupversions")
-    harness.world.refuse_get[key] = Forbidden(403, message="you may not")
+    harness.world.refuse("get", key, Forbidden(403, message="you may not"))
 
     results = await harness.restore(LEGACY)
 

@@ -16,13 +16,13 @@ from pinnace.restore.selection.validation import NON_RESTORABLE
 from pinnace.restore.tenant_limits import TenantLimits
 from tests.unit.restore.world import (
     Harness,
-    World,
     configmap,
     deployment,
     discovery,
     obj,
     pod,
     volume,
+    world_of,
 )
 
 ITEMS = (
@@ -641,7 +641,7 @@ async def test_a_broken_item_is_reported_under_a_label_selector_too(harness: Har
 
 @pytest.mark.spec("RST-037")
 async def test_kinds_of_one_name_in_several_groups_are_kept_apart(tmp_path: Any) -> None:
-    harness = Harness(tmp_path, World())
+    harness = Harness(tmp_path, world_of())
     harness.discovery = discovery(("other.io", "v1", "pods", "Pod", True))
     other = orjson.dumps(obj("Pod", "p", "ns-1", api_version="other.io/v1"))
 

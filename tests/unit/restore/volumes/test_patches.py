@@ -148,7 +148,7 @@ async def test_a_volume_that_needs_no_patch_is_not_waited_for(
     restore = await scene.restore(of_backup)
 
     assert restore.status.phase == RestorePhase.COMPLETED
-    assert scene.world.patches == []
+    assert scene.world.patch_bodies == []
 
 
 @pytest.mark.spec("BEY-053")
@@ -169,7 +169,7 @@ async def test_a_volume_that_is_not_bound_in_time_is_an_error(scene: Scene, prob
         "the volume of persistentvolumeclaims/ns-1/data did not get back the reclaim policy Retain and the"
         " labels tier=gold of the old one: its claim was not bound within 600 seconds"
     ]
-    assert scene.world.patches == []
+    assert scene.world.patch_bodies == []
 
 
 @pytest.mark.spec("BEY-053")
@@ -209,16 +209,16 @@ async def test_a_claim_that_was_made_again_by_somebody_else_is_left_alone(scene:
     restore = await scene.look(restore)
 
     assert restore.status.phase == RestorePhase.COMPLETED
-    assert scene.world.patches == []
+    assert scene.world.patch_bodies == []
 
 
 async def test_a_refused_patch_is_an_error_and_an_unreachable_server_none(scene: Scene) -> None:
     restore = await scene.look(await scene.restore())
     scene.bind()
-    place = ((VOLUMES, "", "pv-new"), None)
-    scene.world.refuse_patch[place] = ConnectionFailed("no answer")
+    place = (VOLUMES, "", "pv-new")
+    scene.world.refuse("patch", place, ConnectionFailed("no answer"))
     assert waits(await scene.look(restore))
-    scene.world.refuse_patch[place] = Forbidden(403, message="you may not")
+    scene.world.refuse("patch", place, Forbidden(403, message="you may not"))
 
     restore = await scene.look(restore)
 
@@ -248,7 +248,7 @@ async def test_records_of_an_untrusted_location_change_no_volume(harness: Harnes
 
     await harness.restore(claim("data", spec={"storageClassName": "fast"}), restore_pvs=False)
 
-    assert harness.world.patches == []
+    assert harness.world.patch_bodies == []
     assert harness.outcomes.unpatched == []
 
 

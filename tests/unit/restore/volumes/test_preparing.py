@@ -134,7 +134,7 @@ async def test_a_volume_that_is_not_lost_or_not_wanted_is_no_warning(
 
 async def test_a_volume_whose_claim_cannot_be_looked_up_is_a_warning(harness: Harness) -> None:
     harness.world.put(claim("pvc-1"))
-    harness.world.refuse_get[("persistentvolumeclaims", "ns-1", "pvc-1")] = Forbidden(403, message="no")
+    harness.world.refuse("get", ("persistentvolumeclaims", "ns-1", "pvc-1"), Forbidden(403, message="no"))
 
     results = await harness.restore(claimed(policy="Delete"))
 
@@ -301,7 +301,7 @@ async def test_a_volume_that_is_deleted_in_time_is_made_from_its_snapshot(harnes
 
 async def test_a_volume_that_cannot_be_read_is_an_error(harness: Harness) -> None:
     with_snapshot(harness, Snapshotter())
-    harness.world.refuse_get[("persistentvolumes", "", "pv-1")] = Forbidden(403, message="you may not")
+    harness.world.refuse("get", ("persistentvolumes", "", "pv-1"), Forbidden(403, message="you may not"))
 
     plain = await harness.restore(claimed())
     mapped = await harness.restore(claimed(), **MAPPED)
