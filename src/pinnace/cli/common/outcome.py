@@ -17,7 +17,6 @@ from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import discard, printable
 from pinnace.cli.kinds import BACKUP, PrintedKind
 from pinnace.cli.output.cells import phase, status
-from pinnace.cli.output.findings import Message, log_findings, report, result_findings
 from pinnace.cli.settings import Settings
 from pinnace.client.errors import ClientError, FileMissing, NoSuchObject
 from pinnace.client.interface import Backend, DownloadOptions, fetch, fetch_json
@@ -26,6 +25,7 @@ from pinnace.kube.resources import velero
 from pinnace.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from pinnace.cli.output.findings import Message
     from pinnace.kube.client import KubeClient
 
 EXIT_CODES: Final[Mapping[str, ExitCode]] = {
@@ -108,7 +108,8 @@ async def say_findings(backend: Backend, settings: Settings, kind: PrintedKind, 
         say(f"The {what}s could not be read: {error}", err=True)
         findings = []
     # That nothing was selected has been printed already, for backups of every server.
-    from pinnace.backup.filters import NOTHING_SELECTED  # only a run that went wrong needs it
+    from pinnace.backup.filters import NOTHING_SELECTED  # only a run that went wrong needs these
+    from pinnace.cli.output.findings import report
 
     findings = [finding for finding in findings if finding.text != NOTHING_SELECTED]
     for line in (f"{what.capitalize()}s:", *report(findings, kind.noun)) if findings else ():
@@ -129,7 +130,9 @@ async def _is_stored(backend: Backend, kind: PrintedKind, ended: JSONObject) -> 
     return bool(status(stored).get("startTimestamp") == status(ended).get("startTimestamp"))
 
 
-async def _read(backend: Backend, kind: PrintedKind, name: str, what: str) -> list[Message]:
+async def _read(backend: Backend, kind: PrintedKind, name: str, what: str) -> "list[Message]":
+    from pinnace.cli.output.findings import log_findings, result_findings
+
     options = DownloadOptions(timeout_seconds=_READ_SECONDS)
     if kind == BACKUP:
         lines = _Lines(what)
