@@ -3,7 +3,8 @@
 One cluster with our definitions, a store, a server of ours, some backups, schedules and restores. The same
 words are given to both programs in turn, in random order; PINNACE_TEST_VELERO is the path of Velero's. The
 table has our wall and processor time against that of Velero, if one is given; the processor time alone, with
-its aim; and the modules that each command loads, whose number is the same on a busy machine.
+its aim; and the modules that each command loads, whose number is the same on a busy machine. Commands that
+read a folder are measured alone, as Velero has none.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.objects import text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
-from pinnace.kube.resources import BACKUPS
+from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
 
 VARIABLE = "PINNACE_TEST_VELERO"
 OBJECTS = 50
@@ -45,6 +46,11 @@ POLL_SECONDS = 0.1
 DEADLINE_SECONDS = 120.0
 PROCESSOR_TARGET = Target(first=150, aim=110)
 """Milliseconds of the processor for a command that asks a server. (docs/adr/109)"""
+LOCAL_TARGET = Target(first=250, aim=250)
+"""The same for a command that reads a folder."""
+PROCESSOR_RATIO = Target(first=2.5, aim=2.0)
+WALL_RATIO = Target(first=2.5, aim=1.5)
+"""Both against Velero's command."""
 _COUNTING = """
 import sys
 from pinnace.cli.main import run
@@ -60,9 +66,18 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "restore get": ("restore", "get"),
     "backup create": ("backup", "create", "NAME", "--include-namespaces", "default"),
     "backup describe": ("backup", "describe", "finished"),
-    "restore describe": ("restore", "describe", "refused-0"),
+    "backup describe --details": ("backup", "describe", "finished", "--details"),
+    "backup logs": ("backup", "logs", "finished"),
+    "backup download": ("backup", "download", "finished", "-o", "NAME"),
+    "restore describe": ("restore", "describe", "again"),
+    "restore logs": ("restore", "logs", "again"),
 }
 """What is measured; NAME becomes a name that is free."""
+LOCAL_COMMANDS: Mapping[str, Sequence[str]] = {
+    "backup get, from a folder": ("backup", "get"),
+    "backup describe, from a folder": ("backup", "describe", "finished"),
+    "backup logs, from a folder": ("backup", "logs", "finished"),
+}
 
 
 def programs() -> Mapping[str, Path]:
@@ -85,7 +100,8 @@ def measure_command(folder: Path, runs: int, say: Callable[[str], None]) -> list
             asyncio.run(_wait(plane))
             say(f"command: {runs} samples of each of {len(COMMANDS)} commands and {len(found)} programs")
             samples = _samples(folder, plane.kubeconfig, found, runs)
-            return [*figures(samples), *_loaded(folder, plane.kubeconfig)]
+            loaded = _loaded(folder, plane.kubeconfig)
+        return [*figures(samples), *_local(folder, plane.kubeconfig, runs), *loaded]
 
 
 def _samples(
@@ -99,7 +115,7 @@ def _samples(
     for number in range(runs + 1):
         for name, program in order.sample(pairs, k=len(pairs)):
             free = f"{program}-{number}"
-            words = [free if word == "NAME" else word for word in COMMANDS[name]]
+            words = _with_name(COMMANDS[name], free, folder)
             sample = measure.run(
                 [found[program], *words],
                 environment=environment,
@@ -111,42 +127,69 @@ def _samples(
     return samples
 
 
+def _with_name(words: Sequence[str], free: str, folder: Path) -> list[str]:
+    """The words with a free name in place of NAME; behind `-o` it is that of a file in the folder."""
+    name = str(folder / free) if "-o" in words else free
+    return [name if word == "NAME" else word for word in words]
+
+
 def figures(samples: Mapping[tuple[str, str], Sequence[Sample]]) -> list[Figure]:
     """The lines of the table about time: wall and processor time of each command."""
 
-    def alone(command: str) -> Figure:
-        values = [sample.cpu_seconds * 1000 for sample in samples[command, "pinnace"]]
-        return Figure(
-            name=f"{command}, processor alone",
-            unit=Unit.MILLISECONDS,
-            rule=Rule.ALONE,
-            ours=Series(name="pinnace", values=values),
-            target=PROCESSOR_TARGET,
-        )
-
-    def figure(command: str, kind: str, value: Callable[[Sample], float]) -> Figure:
+    def figure(command: str, kind: str, target: Target, value: Callable[[Sample], float]) -> Figure:
         velero, ours = (
             Series(name=program, values=[value(sample) * 1000 for sample in samples[command, program]])
             for program in ("velero", "pinnace")
         )
         return Figure(
-            name=f"{command}, {kind}", unit=Unit.MILLISECONDS, rule=Rule.RATIO, ours=ours, floors=[velero]
+            name=f"{command}, {kind}",
+            unit=Unit.MILLISECONDS,
+            rule=Rule.RATIO,
+            ours=ours,
+            floors=[velero],
+            target=target,
         )
 
     made = []
     for command in dict.fromkeys(command for command, _ in samples):
         if (command, "velero") in samples:
-            made.append(figure(command, "wall", lambda sample: sample.wall_seconds))
-            made.append(figure(command, "processor", lambda sample: sample.cpu_seconds))
-        made.append(alone(command))
+            made.append(figure(command, "wall", WALL_RATIO, lambda sample: sample.wall_seconds))
+            made.append(figure(command, "processor", PROCESSOR_RATIO, lambda sample: sample.cpu_seconds))
+        made.append(_alone(command, samples[command, "pinnace"], PROCESSOR_TARGET))
     return made
+
+
+def _alone(command: str, samples: Sequence[Sample], target: Target) -> Figure:
+    return Figure(
+        name=f"{command}, processor alone",
+        unit=Unit.MILLISECONDS,
+        rule=Rule.ALONE,
+        ours=Series(name="pinnace", values=[sample.cpu_seconds * 1000 for sample in samples]),
+        target=target,
+    )
+
+
+def _local(folder: Path, kubeconfig: Path, runs: int) -> list[Figure]:
+    """The lines of the table about commands that read a folder, with one backup in it."""
+
+    def sample(*words: str) -> Sample:
+        return measure.run(
+            [PROGRAM, "--location", folder / "backups", *words],
+            environment={"KUBECONFIG": str(kubeconfig), "HOME": str(folder)},
+            folder=folder,
+            deadline_seconds=DEADLINE_SECONDS,
+        )
+
+    sample("backup", "create", "finished", "--include-namespaces", "default")
+    rounds = [{name: sample(*words) for name, words in LOCAL_COMMANDS.items()} for _ in range(runs + 1)]
+    return [_alone(name, [each[name] for each in rounds[1:]], LOCAL_TARGET) for name in LOCAL_COMMANDS]
 
 
 def _loaded(folder: Path, kubeconfig: Path) -> list[Figure]:
     """The lines of the table about modules: how many each command has loaded at its end."""
 
     def modules(words: Sequence[str]) -> int:
-        named = ["counted" if word == "NAME" else word for word in words]
+        named = _with_name(words, "counted", folder)
         sample = measure.run(
             [sys.executable, "-c", _COUNTING, *named],
             environment={"KUBECONFIG": str(kubeconfig), "HOME": str(folder)},
@@ -185,10 +228,16 @@ async def _load(plane: ControlPlane, bucket: Bucket) -> None:
 
 
 async def _wait(plane: ControlPlane) -> None:
-    """Wait until the server has made the first backup."""
+    """Wait until the server has made the first backup, and a restore from it."""
     async with KubeClient(load_config(str(plane.kubeconfig))) as client, asyncio.timeout(READY_SECONDS):
-        while text(await client.get(BACKUPS, "finished", NAMESPACE), "status", "phase") != "Completed":  # noqa: ASYNC110 - a watch would cost the server
-            await asyncio.sleep(POLL_SECONDS)
+        await _completed(client, BACKUPS, "finished")
+        await create_object(client, "restores", "again", spec={"backupName": "finished"})
+        await _completed(client, RESTORES, "again")
+
+
+async def _completed(client: KubeClient, resource: APIResource, name: str) -> None:
+    while text(await client.get(resource, name, NAMESPACE), "status", "phase") != "Completed":  # noqa: ASYNC110 - a watch would cost the server
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def main() -> int:
