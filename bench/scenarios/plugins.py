@@ -19,7 +19,7 @@ from bench.measure import SampleFailed
 from hack.cluster import binaries
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup
-from pinnace.backup.engine import ITEMS_AT_ONCE
+from pinnace.backup.collecting import ITEMS_AT_ONCE
 from pinnace.plugins.asynchronous import BackupItemActionV2
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import PluginOptions, find_plugins

@@ -18,10 +18,10 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.conversion import get_in_any_version
-from pinnace.backup.items.actions import BackupActions
-from pinnace.backup.items.context import item_heads
-from pinnace.backup.items.item import is_to_be_skipped, must_include
-from pinnace.backup.items.tracking import item_key, kind_key
+from pinnace.backup.item.acting import is_to_be_skipped, must_include
+from pinnace.backup.item.actions import BackupActions
+from pinnace.backup.item.context import item_heads
+from pinnace.backup.item.tracking import item_key, kind_key
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound, UnknownResource
 from pinnace.plugins.asynchronous import BackupItemOutput

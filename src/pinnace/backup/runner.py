@@ -26,7 +26,7 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import BackupCollaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
-from pinnace.backup.items.volume_records import VolumeRecords
+from pinnace.backup.item.volume_records import VolumeRecords
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice, notice_of
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2

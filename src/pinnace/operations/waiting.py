@@ -32,7 +32,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.rewriting import rewrite_archive
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.finalizing import Finalizer, UpdatedItems
-from pinnace.backup.items.actions import resolve_actions
+from pinnace.backup.item.actions import resolve_actions
 from pinnace.operations.finalizing_restores import (
     POLL_SECONDS as FINALIZE_POLL_SECONDS,
 )

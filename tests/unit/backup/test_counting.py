@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pinnace.api.meta import LabelSelector
-from pinnace.backup import counting, engine
+from pinnace.backup import collecting, counting
 from pinnace.backup.counting import countable
 from pinnace.backup.plan import PlannedResource
 from pinnace.kube.errors import status_error
@@ -74,7 +74,7 @@ def totals(log: str) -> list[int]:
 async def test_what_is_not_listed_yet_is_counted_once_a_backup_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_pause", at_once)
+    monkeypatch.setattr(collecting, "_pause", at_once)
     cluster = slow_cluster()
     outcome = await run_backup(tmp_path, cluster)
 
@@ -85,7 +85,7 @@ async def test_what_is_not_listed_yet_is_counted_once_a_backup_takes_long(
 
 
 async def test_what_cannot_be_counted_stays_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_pause", at_once)
+    monkeypatch.setattr(collecting, "_pause", at_once)
     cluster = slow_cluster()
     cluster.refuse("count", "persistentvolumes", status_error(403, {"message": "you may not"}))
     outcome = await run_backup(tmp_path, cluster)
@@ -101,7 +101,7 @@ async def test_a_short_backup_counts_nothing(tmp_path: Path) -> None:
 
 
 async def test_what_labels_select_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_pause", at_once)
+    monkeypatch.setattr(collecting, "_pause", at_once)
     cluster = two_a_page().add_all(PODS, "ns/a").add_all(PERSISTENT_VOLUMES, "v1")
     await run_backup(tmp_path, cluster, a_backup(label_selector=LabelSelector(match_labels={"a": "b"})))
     assert counted_ahead(cluster) == []

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.backup.finalizing import Finalizer
-from pinnace.backup.items.actions import resolve_actions
+from pinnace.backup.item.actions import resolve_actions
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.plugins.logs import ProcessLog
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector

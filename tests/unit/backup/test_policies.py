@@ -11,7 +11,7 @@ from pinnace.api.resource_policies import read_policies
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.collaborators import BackupCollaborators
-from pinnace.backup.items.volume_records import VolumeRecords
+from pinnace.backup.item.volume_records import VolumeRecords
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction

@@ -16,7 +16,7 @@ from pinnace.restore.item.runtime_classes import forget_scheduling
 from pinnace.restore.selection.reading import why_finished
 
 
-class JobHandler(RestoreHandler):
+class JobRestoreHandler(RestoreHandler):
     """Leaves out a finished Job, which would run again."""
 
     def check(self, item: JSONObject) -> None:
@@ -25,7 +25,7 @@ class JobHandler(RestoreHandler):
             raise LeftOut(finished)
 
 
-class PodHandler(JobHandler):
+class PodRestoreHandler(JobRestoreHandler):
     """Leaves pods to their Jobs and kubelets, and gives the others their data and hooks."""
 
     def __init__(self, visit: ItemVisit) -> None:

@@ -10,12 +10,16 @@ from pinnace.notices.codes import Code
 from pinnace.restore.definitions import is_established
 from pinnace.restore.item.applying import Applied, Prepared
 from pinnace.restore.item.handlers.handler import ItemVisit, RestoreHandler
-from pinnace.restore.item.handlers.pods import JobHandler, PodHandler
-from pinnace.restore.item.handlers.volumes import ClaimHandler, SnapshotHandler, VolumeHandler
+from pinnace.restore.item.handlers.pods import JobRestoreHandler, PodRestoreHandler
+from pinnace.restore.item.handlers.volumes import (
+    ClaimRestoreHandler,
+    SnapshotRestoreHandler,
+    VolumeRestoreHandler,
+)
 from pinnace.restore.item.services import lost_address
 
 
-class DefinitionHandler(RestoreHandler):
+class DefinitionRestoreHandler(RestoreHandler):
     """Waits for a definition, at once if an item that is being restored needs its kind."""
 
     async def after(self, sent: Prepared, applied: Applied) -> None:
@@ -28,7 +32,7 @@ class DefinitionHandler(RestoreHandler):
             await visit.run.definitions_settled()
 
 
-class ServiceHandler(RestoreHandler):
+class ServiceRestoreHandler(RestoreHandler):
     """Warns of an address that a manifest asks for; a trial gives no Service the address of the original."""
 
     async def after(self, sent: Prepared, applied: Applied) -> None:
@@ -41,7 +45,7 @@ class ServiceHandler(RestoreHandler):
             self.visit.results.warnings.add(ref.target_namespace, warning)
 
 
-class QuotaHandler(RestoreHandler):
+class QuotaRestoreHandler(RestoreHandler):
     """Notes a quota, which is asked about when everything is restored."""
 
     async def after(self, sent: Prepared, applied: Applied) -> None:
@@ -50,15 +54,15 @@ class QuotaHandler(RestoreHandler):
 
 
 HANDLERS: Final[Mapping[str, type[RestoreHandler]]] = {
-    kinds.PERSISTENT_VOLUMES.group_resource: VolumeHandler,
-    kinds.PERSISTENT_VOLUME_CLAIMS.group_resource: ClaimHandler,
-    kinds.VOLUME_SNAPSHOTS.group_resource: SnapshotHandler,
-    kinds.PODS.group_resource: PodHandler,
-    kinds.JOBS.group_resource: JobHandler,
-    kinds.SERVICES.group_resource: ServiceHandler,
-    kinds.CUSTOM_RESOURCE_DEFINITIONS.group_resource: DefinitionHandler,
-    kinds.RESOURCE_QUOTAS.group_resource: QuotaHandler,
-    "clusterresourcequotas.quota.openshift.io": QuotaHandler,
+    kinds.PERSISTENT_VOLUMES.group_resource: VolumeRestoreHandler,
+    kinds.PERSISTENT_VOLUME_CLAIMS.group_resource: ClaimRestoreHandler,
+    kinds.VOLUME_SNAPSHOTS.group_resource: SnapshotRestoreHandler,
+    kinds.PODS.group_resource: PodRestoreHandler,
+    kinds.JOBS.group_resource: JobRestoreHandler,
+    kinds.SERVICES.group_resource: ServiceRestoreHandler,
+    kinds.CUSTOM_RESOURCE_DEFINITIONS.group_resource: DefinitionRestoreHandler,
+    kinds.RESOURCE_QUOTAS.group_resource: QuotaRestoreHandler,
+    "clusterresourcequotas.quota.openshift.io": QuotaRestoreHandler,
 }
 """All other kinds need nothing. A DataUpload is left out as a kind, by `admission`."""
 

@@ -15,7 +15,7 @@ from pinnace.restore.tenant_limits import VOLUMES, is_old_storage
 from pinnace.restore.volumes.preparing import adjust_claim
 
 
-class VolumeHandler(RestoreHandler):
+class VolumeRestoreHandler(RestoreHandler):
     """Makes a volume from its snapshot, or leaves it out so that its claim gets a new one."""
 
     async def before(self, item: JSONObject) -> JSONObject:
@@ -40,7 +40,7 @@ class VolumeHandler(RestoreHandler):
             self.visit.run.volume_records.volume_created(self.visit.ref, orjson.loads(applied.created))
 
 
-class ClaimHandler(RestoreHandler):
+class ClaimRestoreHandler(RestoreHandler):
     """Binds a claim to its restored volume, or keeps it from an empty one; starts the restore of its data."""
 
     async def before(self, item: JSONObject) -> JSONObject:
@@ -64,7 +64,7 @@ class ClaimHandler(RestoreHandler):
             run.volume_patches.claim_created(ref, claim)
 
 
-class SnapshotHandler(RestoreHandler):
+class SnapshotRestoreHandler(RestoreHandler):
     """Notes on a VolumeSnapshot what its status says, before that is removed."""
 
     async def before(self, item: JSONObject) -> JSONObject:

@@ -12,8 +12,8 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.errors import ItemFailed
-from pinnace.backup.items.context import BackupRun, item_heads
-from pinnace.backup.items.tracking import kind_key
+from pinnace.backup.item.context import BackupRun, item_heads
+from pinnace.backup.item.tracking import kind_key
 from pinnace.backup.progress import PROGRESS_MESSAGE, trace_item
 from pinnace.kube.lists.pages import Item
 from pinnace.kube.resources import APIResource

@@ -4,15 +4,19 @@
 """
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+import orjson
 
 from pinnace.api.kinds import PODS
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, dump_json
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.resource_policies import VolumeAction
 from pinnace.api.velero.backup import HookErrorMode
 from pinnace.backup.collaborators import HookRunner
 from pinnace.backup.errors import BackupError, ItemFailed
-from pinnace.backup.items.context import BackupRun
+from pinnace.backup.item.context import BackupRun
+from pinnace.backup.item.handlers.handler import BackupHandler, BackupVisit
 from pinnace.hooks.backup_selection import HookPhase, PodHook
 from pinnace.hooks.errors import HookFailed
 from pinnace.kube.errors import KubeError
@@ -32,13 +36,84 @@ _OUR_ANNOTATIONS = b"backup.velero.io/"
 """The common prefix of all annotations that name hooks or volumes of a pod. (docs/spec: API 11.4, 15)"""
 
 
-class PodWork:
-    """Decides what a pod needs and calls the collaborators that do it."""
+class PodBackupHandler(BackupHandler):
+    """Runs the hooks of a pod and has its volumes saved.
 
-    def __init__(self, run: BackupRun) -> None:
-        self._run = run
+    A pod is in the archive before its volumes are saved, which may take hours. Pods with hooks freeze and
+    thaw, so that one of them is complete before the next one is frozen. A pod that another item names does
+    not wait for its turn: that item may have it.
+    """
 
-    def warn_of_undone_work(self, pod: JSONObject) -> None:
+    def __init__(self, visit: BackupVisit) -> None:
+        super().__init__(visit)
+        self._run = visit.run
+        self._volumes: list[str] = []
+        self._original: JSONObject = {}
+        self._in_flight: VolumesInFlight | None = None
+
+    @classmethod
+    def wants(cls, run: BackupRun, raw: bytes) -> bool:
+        """Whether a pod may have hooks, or volumes to be saved; its JSON is not decoded."""
+        spec, policies = run.backup.spec, run.collaborators.policies
+        if policies is not None and policies.decide:
+            return True
+        return bool(spec.hooks.resources or spec.saves_files_by_default or _OUR_ANNOTATIONS in raw)
+
+    async def before(self, item: JSONObject) -> JSONObject:
+        """Run the pre hooks, and choose the volumes to save with this pod."""
+        if self.visit.following is not None and self._has_hooks(item):
+            await self.visit.held.enter_async_context(self._run.hooked)
+        self._warn_of_undone_work(item)
+        await self._run_hooks(HookPhase.PRE, item)
+        self._volumes = await self._choose_volumes(item)
+        # Actions may change the dict they are given; volumes are saved from the cluster's pod.
+        self._original = orjson.loads(dump_json(item)) if self._volumes else item
+        return item
+
+    async def given_up(self, item: JSONObject) -> Sequence[BaseException]:
+        """Forget the claims of the volumes, and run the post hooks."""
+        self._run.claims.release(self._original, self._volumes)
+        return await self._post_hooks(item)
+
+    async def prepared(self, item: JSONObject) -> None:
+        """Ask the node agent for the volumes; what it refuses leaves the pod out."""
+        await self._report_unsaved_volumes(item)
+        saver = self._run.collaborators.pod_volumes
+        if saver is None or not self._volumes:
+            return
+        log = self._run.log.child(**_fields(self._original))
+        self._in_flight = await saver.request(self._original, self._volumes, log)
+        if self._in_flight.errors:
+            await self._volumes_saved(self._original, self._in_flight)
+            raise ItemFailed([*self._in_flight.errors, *await self._post_hooks(item)])
+
+    async def after(self, item: JSONObject) -> None:
+        """Wait for the volumes and run the post hooks, if it may be, while other items follow."""
+        rest = self._rest(item, self.visit.held.pop_all())
+        if self.visit.following is None or self._in_flight is None:
+            await rest
+        else:
+            self.visit.following.create_task(rest)
+
+    async def _rest(self, pod: JSONObject, held: AsyncExitStack) -> None:
+        async with held:
+            if self._in_flight is not None:
+                await self._volumes_saved(pod, self._in_flight)
+            for error in await self._post_hooks(pod):
+                self._run.log.error(
+                    notice_of(error, Code.HOOK_FAILED, "Error running post hooks for pod"),
+                    error=error,
+                    **_fields(pod),
+                )
+
+    async def _post_hooks(self, pod: JSONObject) -> Sequence[BaseException]:
+        try:
+            await self._run_hooks(HookPhase.POST, pod)
+        except ItemFailed as failure:
+            return failure.errors
+        return ()
+
+    def _warn_of_undone_work(self, pod: JSONObject) -> None:
         """Log a warning for a pod whose hooks are not run."""
         hooks = [hook for phase in HookPhase for hook in self._run.hooks.for_pod(phase, pod)]
         if hooks and self._run.collaborators.hooks is None and not is_ended(pod):
@@ -48,7 +123,7 @@ class PodWork:
                 f"{len(hooks)} backup hook(s) of this pod are not run: this backup runs no hooks",
             )
 
-    async def report_unsaved_volumes(self, pod: JSONObject) -> None:
+    async def _report_unsaved_volumes(self, pod: JSONObject) -> None:
         """Log an error for each volume to be saved with restic that this run cannot save. (docs/adr/020)
 
         A claim that has a CSI snapshot in this backup is saved; call this after the actions of the pod.
@@ -79,14 +154,7 @@ class PodWork:
                 **_fields(pod),
             )
 
-    def wants(self, raw: bytes) -> bool:
-        """Whether a pod may have hooks, or volumes to be saved; its JSON is not decoded."""
-        spec, policies = self._run.backup.spec, self._run.collaborators.policies
-        if policies is not None and policies.decide:
-            return True
-        return bool(spec.hooks.resources or spec.saves_files_by_default or _OUR_ANNOTATIONS in raw)
-
-    async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
+    async def _run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
         """Run the hooks of a phase in order. (docs/spec: BKP 7.3)
 
         A hook that fails is an error of the backup. Without an error mode it goes on like `Continue`. In a
@@ -128,7 +196,7 @@ class PodWork:
         finally:
             self._run.activity.hooks.remove(shown)
 
-    async def choose_volumes(self, pod: JSONObject) -> list[str]:
+    async def _choose_volumes(self, pod: JSONObject) -> list[str]:
         """Choose the volumes to save with this pod, and remember their claims. (docs/spec: BKP 9.1)
 
         Raises:
@@ -148,28 +216,12 @@ class PodWork:
             return []
         return self._run.claims.choose(pod, wanted)
 
-    def release_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> None:
-        """Forget the claims of a pod that fails before its volumes are saved."""
-        self._run.claims.release(pod, volumes)
-
-    async def request_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> VolumesInFlight | None:
-        """Ask the node agent to save the chosen volumes; None if nothing is to be saved.
-
-        The errors of what was returned leave the pod out.
-        """
-        backupper = self._run.collaborators.pod_volumes
-        if backupper is None or not volumes:
-            return None
-        return await backupper.request(pod, volumes, self._run.log.child(**_fields(pod)))
-
-    async def volumes_saved(self, pod: JSONObject, in_flight: VolumesInFlight | None) -> None:
+    async def _volumes_saved(self, pod: JSONObject, in_flight: VolumesInFlight) -> None:
         """Wait until the node agent is done with the volumes of a pod, and log the errors.
 
         A volume that failed does not leave the pod out: its PodVolumeBackup is in the backup, so that a
         restore of the pod warns of the volume and brings back the others.
         """
-        if in_flight is None:
-            return
         waits, text = (
             self._run.activity.waiting,
             "the volumes of pod {namespace}/{name}".format(**_fields(pod)),
@@ -181,18 +233,10 @@ class PodWork:
         finally:
             waits.remove(text)
 
-    def has_hooks(self, pod: JSONObject) -> bool:
+    def _has_hooks(self, pod: JSONObject) -> bool:
         """Whether this run executes hooks in the pod."""
         runs = self._run.collaborators.hooks is not None and not is_ended(pod)
         return runs and self._run.hooks.any_for(pod)
-
-    def report_post_hook(self, error: BaseException, pod: JSONObject) -> None:
-        """Log the failure of a post hook whose pod is in the backup."""
-        self._run.log.error(
-            notice_of(error, Code.HOOK_FAILED, "Error running post hooks for pod"),
-            error=error,
-            **_fields(pod),
-        )
 
     def _mounted(self, pod: JSONObject, wanted: list[str]) -> list[str]:
         """The wanted volumes that a container of the pod uses; each other one is a warning.

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pinnace.api.kinds import CUSTOM_RESOURCE_DEFINITIONS
 from pinnace.backup.conversion import may_be_custom
 from pinnace.backup.errors import ItemFailed
-from pinnace.backup.items.context import BackupRun
-from pinnace.backup.items.item import ItemBackupper
-from pinnace.backup.items.tracking import kind_key
+from pinnace.backup.item.context import BackupRun
+from pinnace.backup.item.life import ItemBackupper
+from pinnace.backup.item.tracking import kind_key
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.notices.codes import Code

@@ -6,6 +6,8 @@ Only one string is kept for each item, so that memory stays small.
 
 from typing import Final
 
+from pinnace.api.objects import JSONObject
+
 
 def item_key(namespace: str, name: str) -> str:
     """`namespace/name`, or `name` for a cluster-scoped item."""
@@ -67,3 +69,14 @@ class Tracker:
             kind: sorted(keys - self._left_out.get(kind, set())) for kind, keys in sorted(self._items.items())
         }
         return {kind: keys for kind, keys in listed.items() if keys}
+
+
+def identity_of(item: JSONObject) -> tuple[str, str]:
+    """Namespace ("" for cluster-scoped) and name."""
+    metadata = item.get("metadata") or {}
+    return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+def kind_of(item: JSONObject) -> str:
+    """The tracker's key of an item's kind."""
+    return kind_key(item.get("apiVersion", ""), item.get("kind", ""))

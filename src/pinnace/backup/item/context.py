@@ -1,5 +1,6 @@
 """The context of the engine's steps: the request, the cluster, the archive and the log."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Protocol
@@ -15,9 +16,9 @@ from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.filters import ExcludedItems, LeftOutByPolicy
-from pinnace.backup.items.actions import BackupActions
-from pinnace.backup.items.tracking import Tracker
-from pinnace.backup.items.volume_records import VolumeRecords
+from pinnace.backup.item.actions import BackupActions
+from pinnace.backup.item.tracking import Tracker
+from pinnace.backup.item.volume_records import VolumeRecords
 from pinnace.backup.plan import BackupFilter
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.hooks.counts import HookCounts
@@ -52,6 +53,7 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         operations: those that actions have started so far.
+        hooked: held by the pod with hooks that is being backed up.
     """
 
     backup: Backup
@@ -73,6 +75,7 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True):
     hook_counts: HookCounts = msgspec.field(default_factory=HookCounts)
     operations: list[ItemOperation] = msgspec.field(default_factory=list)
     clock: Callable[[], datetime] = utcnow
+    hooked: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
     def report(self, failure: ItemFailed, group_resource: str, namespace: str, name: str) -> None:
         """Log every error of an item that is not in the backup; each line counts. (docs/spec: BKP 3.4)"""
