@@ -7,11 +7,9 @@ controllers of a cluster do in their own time (collecting garbage, emptying a na
 
 import asyncio
 import copy
-import itertools
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import unquote
@@ -37,10 +35,12 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.lists.listing import PageReader
 from pinnace.kube.lists.pages import Page, parse_page
-from pinnace.kube.resources import NAMESPACES, APIResource, known
+from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.kube.transport.silence import Silence
 from pinnace.kube.watching import WatchEvent
 from tests.support.clock import FrozenClock
+from tests.support.cluster.scripted_objects import ScriptedObjects
+from tests.support.cluster.scripted_requests import READS, Request, ScriptedRequests, ignore
 from tests.support.cluster.server_rules import (
     DEFAULTS,
     WITH_STATUS,
@@ -52,104 +52,20 @@ from tests.support.cluster.server_rules import (
 )
 
 T = TypeVar("T")
-Key = tuple[str, str, str]
-"""Group-resource, namespace and name; the namespace of a cluster-scoped object is empty."""
-Call = tuple[str, str, str]
-"""Verb, plural and name; the name of a list is its label selector."""
-READS = frozenset({"get", "list", "page", "count", "watch", "simulate", "version"})
-_UNSEEN = frozenset({"page", "count", "watch", "version"})
-HOME = "velero"
-"""Where `add` puts an object whose namespace is not given."""
-_BY_NAME = {name: known(kind) for kind in reversed(KINDS) for name in (kind.plural, kind.group_resource)}
-_BY_KIND = {(kind.group, kind.kind): known(kind) for kind in KINDS}
-_IN_METADATA = (
-    "labels",
-    "annotations",
-    "finalizers",
-    "ownerReferences",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "uid",
-)
 
 
-def ignore(*_: object) -> None:
-    """Do nothing: the hook of a test that scripts no error."""
-
-
-def resource_of(kind: "APIResource | str") -> APIResource:
-    """Return the resource of a plural of the table of kinds, or of any group-resource."""
-    if not isinstance(kind, str):
-        return kind
-    if found := _BY_NAME.get(kind):
-        return found
-    plural, dot, group = kind.partition(".")
-    assert dot, f"{kind} is no plural of the table of kinds"
-    return APIResource(group=group, version="v1", name=plural, kind="", namespaced=True)
-
-
-@dataclass
-class Request:
-    """A call of the client.
-
-    Attributes:
-        is_done: whether it took effect.
-    """
-
-    verb: str
-    resource: APIResource
-    namespace: str
-    name: str
-    body: Any = None
-    subresource: str = ""
-    options: JSONObject = field(default_factory=dict)
-    is_done: bool = False
-
-    @property
-    def key(self) -> Key:
-        return self.resource.group_resource, self.namespace, self.name
-
-    @property
-    def call(self) -> Call:
-        return self.verb, self.resource.name, self.name
-
-
-@dataclass
-class _Refusal:
-    verb: str
-    where: "str | Key"
-    error: KubeError
-    subresource: str | None
-    times: int
-    passes: int
-
-    def concerns(self, request: Request) -> bool:
-        resource = request.resource
-        if self.verb != request.verb or self.subresource not in (None, request.subresource):
-            return False
-        if isinstance(self.where, str):
-            return self.where in ("", resource.name, resource.group_resource)
-        return self.where == ((*request.key[:2], "") if request.verb in ("list", "page") else request.key)
-
-
-class ScriptedCluster:
+class ScriptedCluster(ScriptedObjects, ScriptedRequests):
     """The objects of a cluster, and the calls that read and changed them.
 
     Attributes:
-        objects: as they are stored, by key. An object that a test edits in place changes unseen by watches.
-        requests: each call of the client, in order; `calls` and others show parts of it.
-        before, after: called with verb, plural and name before and after each call takes effect; an
-            exception is the answer. The pages of a list but the first are the verb `page`.
         on_create: called with each object that the client has created, as a controller that acts at once.
         with_status: plurals of the kinds with a status sub-resource.
         logs: the logs of containers by pod, container and whether they are those before the last restart.
-        unserved: resources, with their version, that the cluster does not know: `("schedules", "v1")`.
         hidden: by group-resource, how many objects a proxy cuts out of each of the next lists.
         versions_read: how often the version of the server was asked for.
         page_size: objects on a page of a list.
         defaults: by group-resource, what fills in what a server gives a new object.
         admit: what admission makes of an object that a dry run patches; an exception is the answer.
-        collects_garbage: whether what an object owned goes with it; in a real cluster a little later.
         offers_tokens: whether a list whose continue token has expired can continue in a newer state.
     """
 
@@ -160,244 +76,23 @@ class ScriptedCluster:
     server_version = ServerVersion(git_version="v1.30.2", major="1", minor="30")
 
     def __init__(self, clock: FrozenClock | None = None, *, page_size: int = 500) -> None:
-        self.clock = clock or FrozenClock()
+        ScriptedObjects.__init__(self, clock)
+        ScriptedRequests.__init__(self)
         self.silence = Silence(300, time.monotonic if clock is None else clock.monotonic)
-        self.objects: dict[Key, JSONObject] = {}
-        self.requests: list[Request] = []
-        self.before: Callable[[str, str, str], None] = ignore
-        self.after: Callable[[str, str, str], None] = ignore
         self.on_create: Callable[[JSONObject], None] = ignore
         self.with_status = set(WITH_STATUS)
-        self.unserved: set[tuple[str, str]] = set()
         self.logs: dict[tuple[str, str, bool], str] = {}
         self.hidden: dict[str, list[int]] = {}
         self.page_size = page_size
         self.defaults = dict(DEFAULTS)
         self.admit: Callable[[JSONObject], JSONObject] = lambda obj: obj
-        self.collects_garbage = True
         self.offers_tokens = True
-        self.version_now = 0
         self.versions_read = 0
-        self._refusals: list[_Refusal] = []
-        self._made = itertools.count(1)
-        self._uids: set[str] = set()
-        self._events: list[tuple[int, str, Key, JSONObject]] = []
-        self._changed = asyncio.Event()
-        self._oldest = 0
         self._lists: dict[str, tuple[int, list[JSONObject]]] = {}
-
-    # --- What a test decides ----------------------------------------------------------------------------
-
-    def refuse(
-        self,
-        verb: str,
-        where: str | Key,
-        error: KubeError,
-        *,
-        subresource: str | None = None,
-        times: int = -1,
-        passes: int = 0,
-    ) -> None:
-        """Answer calls with an error.
-
-        Args:
-            where: the plural or group-resource of their kind, "" for any kind, or the key of one object.
-            times: how many calls are refused; -1 for all.
-            passes: how many calls are answered before.
-        """
-        self._refusals.append(_Refusal(verb, where, error, subresource, times, passes))
-
-    def relent(self, where: str | Key = "") -> None:
-        """Refuse nothing of a kind or object any more; of none without an argument."""
-        self._refusals = [each for each in self._refusals if where and each.where != where]
-
-    def compact(self) -> None:
-        """Forget all former states: watches and lists that began before are answered with 410."""
-        self._oldest = self.version_now
-
-    # --- What users and other programs do, without record -----------------------------------------------
 
     @property
     def client(self) -> KubeClient:
         return cast("KubeClient", self)
-
-    def key(self, resource: APIResource, namespace: str | None, name: str) -> Key:
-        return resource.group_resource, (namespace or "") if resource.namespaced else "", name
-
-    def of(self, kind: APIResource | str) -> list[JSONObject]:
-        """Return the stored objects of a kind, in the order of their creation."""
-        wanted = resource_of(kind).group_resource
-        return [obj for key, obj in self.objects.items() if key[0] == wanted]
-
-    def names(self, kind: APIResource | str) -> list[str]:
-        """Return the names of all objects of a kind, in the order of their creation."""
-        return [obj["metadata"]["name"] for obj in self.of(kind)]
-
-    def peek(self, kind: APIResource | str, name: str, namespace: str | None = HOME) -> JSONObject | None:
-        """Return an object as it is stored, or None."""
-        return self.objects.get(self.key(resource_of(kind), namespace, name))
-
-    def stored(self, kind: APIResource | str, name: str, namespace: str | None = HOME) -> JSONObject:
-        """Return an object as it is stored."""
-        return self.objects[self.key(resource_of(kind), namespace, name)]
-
-    def item(self, group_resource: str, namespace: str, name: str) -> JSONObject:
-        """Return an object as it is stored, by its key."""
-        return self.objects[group_resource, namespace, name]
-
-    def status(self, kind: APIResource | str, name: str) -> JSONObject:
-        """Return the status of an object; empty if there is none, or no such object."""
-        return (self.peek(kind, name) or {}).get("status") or {}
-
-    def add(
-        self, kind: APIResource | str, name: str, namespace: str | None = None, **members: Any
-    ) -> JSONObject:
-        """Put an object into the cluster, or in place of another, and return what is stored.
-
-        Args:
-            name: may be written `namespace/name`; without a namespace the object is in `HOME`.
-            members: those of the object; labels, annotations and the like go into its metadata.
-        """
-        resource = resource_of(kind)
-        within, _, name = name.rpartition("/")
-        metadata: JSONObject = {"name": name, **members.pop("metadata", {})}
-        if resource.namespaced:
-            metadata["namespace"] = within or namespace or HOME
-        metadata.update({member: members.pop(member) for member in _IN_METADATA if member in members})
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-        return self.put({**body, **members}, resource)
-
-    def add_all(self, kind: APIResource | str, *names: str, **members: Any) -> Self:
-        """Put an object of each name into the cluster."""
-        for name in names:
-            self.add(kind, name, **copy.deepcopy(members))
-        return self
-
-    def put(self, obj: JSONObject, kind: APIResource | str | None = None, namespace: str = "") -> JSONObject:
-        """Put an object, with what it lacks of a server's own, into the cluster; return what is stored.
-
-        Args:
-            kind: needed for a kind that is not of the table of kinds.
-        """
-        if kind is None:
-            group = obj["apiVersion"].rpartition("/")[0]
-            kind = _BY_KIND.get((group, obj["kind"])) or f"{obj['kind'].lower()}s.{group}"
-        resource = resource_of(kind)
-        stored = copy.deepcopy(obj)
-        metadata = stored["metadata"]
-        if namespace:
-            metadata["namespace"] = namespace
-        key = self.key(resource, metadata.get("namespace"), metadata["name"])
-        former = self.objects.get(key, {}).get("metadata", {})
-        metadata.setdefault("uid", former.get("uid") or self._uid(metadata["name"]))
-        self._uids.add(metadata["uid"])
-        metadata.setdefault("creationTimestamp", format_time(self.clock()))
-        if resource.group_resource not in WITHOUT_GENERATION:
-            metadata.setdefault("generation", 1)
-        return self._store(key, stored)
-
-    def vanish(self, kind: APIResource | str, name: str, namespace: str | None = HOME) -> JSONObject | None:
-        """Let an object be gone, whatever finalizers it has; return it if it was there."""
-        key = self.key(resource_of(kind), namespace, name)
-        return self._vanish(key) if key in self.objects else None
-
-    def put_all(self, kind: APIResource | str, *objects: JSONObject) -> Self:
-        """Put objects as they are into the cluster."""
-        for obj in objects:
-            self.put(obj, kind)
-        return self
-
-    def change(
-        self, kind: APIResource | str, name: str, namespace: str | None = HOME, **members: Any
-    ) -> JSONObject:
-        """Replace members of an object as a whole, and return what is stored."""
-        resource = resource_of(kind)
-        obj = {**copy.deepcopy(self.stored(resource, name, namespace)), **copy.deepcopy(members)}
-        if "spec" in members and "generation" in obj["metadata"]:
-            obj["metadata"]["generation"] += 1
-        return self._store(self.key(resource, namespace, name), obj)
-
-    def remove(self, kind: APIResource | str, name: str, namespace: str | None = HOME) -> JSONObject | None:
-        """Delete an object, or mark it as being deleted if it has finalizers; return it if it was there."""
-        key = self.key(resource_of(kind), namespace, name)
-        obj = copy.deepcopy(self.objects.get(key))
-        if obj is None:
-            return None
-        metadata = obj["metadata"]
-        if key[0] == NAMESPACES.group_resource and self._empty(name):
-            obj.setdefault("status", {})["phase"] = "Terminating"
-        elif not metadata.get("finalizers"):
-            self._vanish(key)
-            return obj
-        if metadata.get("deletionTimestamp"):
-            return obj
-        metadata["deletionTimestamp"] = format_time(self.clock())
-        metadata["deletionGracePeriodSeconds"] = 0
-        if "generation" in metadata:
-            metadata["generation"] += 1
-        return copy.deepcopy(self._store(key, obj))
-
-    # --- What was called --------------------------------------------------------------------------------
-
-    @property
-    def calls(self) -> list[Call]:
-        """Return the calls, without counts, watches and further pages."""
-        return [request.call for request in self.requests if request.verb not in _UNSEEN]
-
-    @property
-    def placed_calls(self) -> list[tuple[str, str, str, str]]:
-        """Return the same as verb, group-resource, namespace and name."""
-        return [(each.verb, *each.key) for each in self.requests if each.verb not in _UNSEEN]
-
-    def writes(self) -> list[Call]:
-        """Return the calls that write, those that were refused included."""
-        return [request.call for request in self.requests if request.verb not in READS]
-
-    def effects(self) -> list[Call]:
-        """Return the writes that took effect."""
-        return [each.call for each in self.requests if each.is_done and each.verb not in READS]
-
-    def done(self, verb: str) -> list[Request]:
-        """Return the requests of a verb that took effect."""
-        return [request for request in self.requests if request.verb == verb and request.is_done]
-
-    @property
-    def patches(self) -> list[tuple[str, str, JSONObject]]:
-        """Plural, name and body of each patch that took effect."""
-        return [(each.resource.name, each.name, each.body) for each in self.done("patch")]
-
-    @property
-    def patch_bodies(self) -> list[JSONObject]:
-        return [each.body for each in self.requests if each.verb == "patch"]
-
-    @property
-    def created(self) -> list[Key]:
-        return [request.key for request in self.done("create")]
-
-    @property
-    def sent(self) -> dict[Key, JSONObject]:
-        """Return what was sent for each created object."""
-        return {request.key: request.body for request in self.done("create")}
-
-    @property
-    def managers(self) -> dict[Key, str]:
-        """Return under whose name each object was created."""
-        return {request.key: request.options["fieldManager"] for request in self.done("create")}
-
-    @property
-    def gets(self) -> list[Key]:
-        return [request.key for request in self.requests if request.verb == "get"]
-
-    @property
-    def deleted(self) -> list[tuple[str, str, str, str | None]]:
-        """Return the keys of the objects that were deleted, with the propagation asked for."""
-        return [(*each.key, each.options["propagation"]) for each in self.done("delete")]
-
-    def created_of(self, kind: str) -> list[str]:
-        """Return the names, as `namespace/name`, of the created objects of a group-resource, sorted."""
-        return sorted("/".join(filter(None, key[1:])) for key in self.created if key[0] == kind)
-
-    # --- The client -------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         return self
@@ -627,18 +322,6 @@ class ScriptedCluster:
 
     # --- The rules --------------------------------------------------------------------------------------
 
-    def check(self, request: Request) -> None:
-        """Raise the error that the server answers in place of carrying out a request."""
-        if (request.resource.name, request.resource.version) in self.unserved:
-            raise NotFound(404, message="404 page not found")
-        for refusal in reversed(self._refusals):
-            if refusal.times and refusal.concerns(request):
-                if refusal.passes:
-                    refusal.passes -= 1
-                    continue
-                refusal.times -= 1
-                raise refusal.error
-
     def page(
         self, resource: APIResource, items: Iterable[JSONObject], version: int, **metadata: Any
     ) -> bytes:
@@ -735,62 +418,6 @@ class ScriptedCluster:
             text = f'{request.resource.group_resource} "{request.name}" not found'
             raise NotFound(404, reason="NotFound", message=text)
         return obj
-
-    def _uid(self, name: str) -> str:
-        uid = f"uid-{name[:20]}"
-        while uid in self._uids:
-            uid = f"uid-{name[:20]}-{next(self._made)}"
-        return uid
-
-    def _store(self, key: Key, obj: JSONObject) -> JSONObject:
-        self.version_now += 1
-        obj["metadata"]["resourceVersion"] = str(self.version_now)
-        kind = "MODIFIED" if key in self.objects else "ADDED"
-        self.objects[key] = obj
-        self._tell(kind, key, obj)
-        return obj
-
-    def _tell(self, kind: str, key: Key, obj: JSONObject) -> None:
-        self._events.append((self.version_now, kind, key, copy.deepcopy(obj)))
-        self._changed.set()
-
-    def _vanish(self, key: Key) -> JSONObject:
-        obj = self.objects.pop(key)
-        self.version_now += 1
-        self._tell("DELETED", key, obj)
-        for dependent in self._dependents(key, obj) if self.collects_garbage else ():
-            references = self.objects[dependent]["metadata"]["ownerReferences"]
-            present = {each["metadata"].get("uid") for each in self.objects.values()}
-            if not any(each["uid"] in present for each in references):
-                self._remove(dependent)
-        home = key[1]
-        terminating = self.objects.get((NAMESPACES.group_resource, "", home)) if home else None
-        if terminating is not None and terminating["metadata"].get("deletionTimestamp"):
-            self.remove(NAMESPACES, home)
-        return obj
-
-    def _remove(self, key: Key) -> None:
-        group_resource, namespace, name = key
-        if key in self.objects:
-            plural, _, group = group_resource.partition(".")
-            resource = APIResource(group=group, version="", name=plural, kind="", namespaced=bool(namespace))
-            self.remove(resource, name, namespace)
-
-    def _dependents(self, key: Key, owner: JSONObject) -> list[Key]:
-        """Return the objects that an object owns: in its own namespace, unless it is cluster-scoped."""
-        uid = owner["metadata"].get("uid")
-        return [
-            each
-            for each, obj in self.objects.items()
-            if key[1] in ("", each[1])
-            and any(reference.get("uid") == uid for reference in obj["metadata"].get("ownerReferences") or ())
-        ]
-
-    def _empty(self, namespace: str) -> bool:
-        """Delete what a namespace holds; return whether finalizers keep something in it."""
-        for key in [key for key in self.objects if key[1] == namespace]:
-            self._remove(key)
-        return any(key[1] == namespace for key in self.objects)
 
     def _add_new(self, request: Request, obj: JSONObject, dry_run: bool) -> JSONObject:
         metadata, group_resource = obj["metadata"], request.resource.group_resource

@@ -13,7 +13,8 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, status_error
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, APIResource
 from pinnace.plugins.protocols import ResourceSelector
-from tests.support.cluster.scripted_cluster import Request, ScriptedCluster
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.support.cluster.scripted_requests import Request
 from tests.unit.backup.fakes import (
     FakeAction,
     Outcome,

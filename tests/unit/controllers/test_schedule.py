@@ -16,7 +16,7 @@ from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError, status_er
 from pinnace.kube.resources import SCHEDULES
 from pinnace.runtime.controller import CHANGED, DONE, Result
 from pinnace.runtime.keys import Key
-from tests.support.cluster.scripted_cluster import ignore
+from tests.support.cluster.scripted_requests import ignore
 from tests.unit.controllers.fakes import BROKEN, NAMESPACE, Cached, World, fail_always, fail_once, key
 
 NOON = datetime(2017, 1, 1, 12, tzinfo=UTC)

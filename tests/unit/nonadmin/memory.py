@@ -27,7 +27,8 @@ from pinnace.nonadmin.queue_position import WaitingQueue
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.controller import Result
 from pinnace.runtime.keys import Key
-from tests.support.cluster.scripted_cluster import READS, ScriptedCluster
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.support.cluster.scripted_requests import READS
 
 SERVER = "velero"
 BACKUPS, RESTORES = velero("backups"), velero("restores")

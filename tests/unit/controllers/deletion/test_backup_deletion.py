@@ -29,7 +29,7 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from tests.support.cluster.scripted_cluster import ignore
+from tests.support.cluster.scripted_requests import ignore
 from tests.unit.controllers.fakes import NAMESPACE, World, fail_once, key
 
 COMPLETED = {

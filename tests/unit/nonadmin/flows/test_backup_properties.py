@@ -16,7 +16,7 @@ from pinnace.nonadmin.collector import KEY, OrphanSweeper
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.queue_position import is_served
 from pinnace.nonadmin.settings.admin import AdminSettings
-from tests.support.cluster.scripted_cluster import ignore
+from tests.support.cluster.scripted_requests import ignore
 from tests.unit.nonadmin.memory import (
     BACKUPS,
     DELETE_REQUESTS,

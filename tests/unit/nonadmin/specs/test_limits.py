@@ -12,7 +12,7 @@ from pinnace.nonadmin.identity import owner_metadata
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.keys import Key
-from tests.support.cluster.scripted_cluster import ignore
+from tests.support.cluster.scripted_requests import ignore
 from tests.unit.nonadmin.memory import (
     BACKUPS,
     RESTORES,

@@ -10,7 +10,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.kube.errors import Invalid, KubeError, NotFound, ServerFault
 from pinnace.kube.resources import APIResource
-from tests.support.cluster.scripted_cluster import Request, ScriptedCluster
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.support.cluster.scripted_requests import Request
 from tests.unit.restore.world import Harness, discovery, obj, outcome_of
 
 KIND = "shapes.lab.example"

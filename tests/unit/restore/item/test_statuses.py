@@ -8,7 +8,8 @@ import pytest
 from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.kube.errors import Invalid, NotFound
 from pinnace.restore.request import RestoreSettings
-from tests.support.cluster.scripted_cluster import Request, ScriptedCluster
+from tests.support.cluster.scripted_cluster import ScriptedCluster
+from tests.support.cluster.scripted_requests import Request
 from tests.unit.restore.world import Harness, configmap, deployment, outcome_of
 
 STATUS = {"replicas": 3}
