@@ -18,11 +18,12 @@ from pinnace.controllers.restore import RestoreWork
 from pinnace.controllers.shared import availability
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.locations import LocationStores
-from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.restore.request import RestoreSettings
 from pinnace.storage.errors import StoreUnavailable
 from tests.support.clock import FakeClock
+from tests.support.cluster.discovered import documented_discovery
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.support.tasks import settled
 from tests.unit.controllers.fakes import World
 
@@ -160,11 +161,8 @@ async def test_what_is_known_of_deleted_locations_is_forgotten(known: Availabili
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Served:
-        server_version = ServerVersion(git_version="v1.16.4", major="1", minor="16")
-
-    async def load(*_args: object, **_kwargs: object) -> Served:
-        return Served()
+    async def load(*_args: object, **_kwargs: object) -> Discovery:
+        return documented_discovery((), server_version=ScriptedCluster.server_version)
 
     monkeypatch.setattr(Discovery, "load", load)
 
