@@ -33,6 +33,8 @@ from pinnace.kube.resources import (
 )
 from pinnace.server.checks import FORMER_NODE_AGENT
 
+_LOCATIONS = frozenset({"BackupStorageLocation", "VolumeSnapshotLocation"})
+
 RESOURCES = {
     resource.kind: resource
     for resource in (
@@ -53,6 +55,7 @@ RESOURCES = {
 
 CRD_TIMEOUT_SECONDS = 60
 _FIELDS_SHOWN = 5
+_LONGEST_VALUES = 200
 POLL_SECONDS = 1.0
 
 
@@ -198,10 +201,26 @@ class Installer:
             # A user who asks for fewer rights must not believe that the server has only those.
             if await self._other_role(obj) == ALL_RIGHTS:
                 self._warn_of_other_role(obj, ALL_RIGHTS)
+            if obj["kind"] in _LOCATIONS:
+                await self._warn_of_other_location(obj)
             return InstallOutcome.LEFT
         except KubeError as error:
             raise InstallError(f"Error creating resource {name}: {error}") from error
         return InstallOutcome.CREATED
+
+    async def _warn_of_other_location(self, obj: JSONObject) -> None:
+        """Name the settings of an existing location that are not those of the flags."""
+        metadata = obj["metadata"]
+        try:
+            found = await self._client.get(RESOURCES[obj["kind"]], metadata["name"], metadata["namespace"])
+        except KubeError:
+            return  # it exists, and that is said
+        other = differing(obj["spec"], found.get("spec"), "spec")
+        if other:
+            self._observer.warn(
+                f"WARNING: {title(obj)} exists with other settings and stays as it is: {', '.join(other)};"
+                " --apply changes it"
+            )
 
     async def _apply(self, obj: JSONObject) -> InstallOutcome:
         """Change the object to the wanted one. Returns what was done."""
@@ -302,3 +321,17 @@ class Installer:
 def _usable(crd: JSONObject) -> bool:
     conditions = {c["type"]: c["status"] for c in (crd.get("status") or {}).get("conditions") or []}
     return conditions.get("Established") == "True" and conditions.get("NamesAccepted") == "True"
+
+
+def differing(wanted: JSONObject, found: object, path: str) -> list[str]:
+    """The fields of an object that are wanted otherwise than they are, as `spec.provider (aws, not gcp)`."""
+    now = found if isinstance(found, dict) else {}
+    fields: list[str] = []
+    for name, value in wanted.items():
+        if isinstance(value, dict):
+            fields += differing(value, now.get(name), f"{path}.{name}")
+        elif now.get(name) != value:
+            is_long = len(f"{now.get(name)}{value}") > _LONGEST_VALUES  # as certificates are
+            values = "" if is_long else f" ({now.get(name, 'unset')}, not {value})"
+            fields.append(f"{path}.{name}{values}")
+    return fields

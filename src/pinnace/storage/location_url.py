@@ -81,6 +81,8 @@ def location_from_url(url: str, *, name: str = "default", namespace: str = "vele
         if (short := _SHORT_SCHEME.match(url)) is not None:
             raise InvalidLocation(f"a URL has two slashes, as in {short[1].lower()}://bucket/prefix")
         scheme = url.partition(":")[0].lower()
+        if scheme == "file" and not Path(url).exists():
+            raise InvalidLocation("write file:///PATH, with three slashes, or the path alone")
         if ":" in url and scheme in _MEANT and not Path(url).exists():
             raise InvalidLocation(f"{scheme}: is no scheme of a location; did you mean {_MEANT[scheme]}?")
         spec = _directory_spec(Path(url))

@@ -99,6 +99,9 @@ WITH_A_SERVER = [
     Mistake("backup nightly", "its commands are create, delete, describe, "),
     Mistake("schedule run nightly", "`pinnace backup create --from-schedule nightly` makes a backup of it"),
     Mistake("backup get --sort-by .a[", "invalid --sort-by: cannot read"),
+    Mistake(
+        "backup get --sort-by age", "has the field age; a field is a path, as .metadata.creationTimestamp"
+    ),
     Mistake("backup get --sort-by .status.nope", "no object has the field .status.nope"),
     Mistake("backup create b --ttl 0 -o yaml", "--ttl 0 stands for the default", 0),
     Mistake("backup create shop-nightly --dry-run", "a backup named shop-nightly exists in namespace velero"),
@@ -513,6 +516,7 @@ ELSEWHERE = [
     Mistake("--location s3://bucket?regio=x backup get", "unknown parameters [regio] in the S3 URL", 2),
     Mistake("--location s3:// backup get", "--location", 2),
     Mistake("--location {folder}/.config/none backup get", "or create it if the location is new\n", 2),
+    Mistake("--location file:/srv/b backup get", "write file:///PATH, with three slashes, or the path", 2),
     Mistake("--location s3:bucket backup get", "a URL has two slashes, as in s3://bucket/prefix", 2),
     Mistake("--location GS:/bucket backup get", "a URL has two slashes, as in gs://bucket/prefix", 2),
     Mistake("--location azblob://c backup get", "in a URL, as ?NAME=VALUE: see `pinnace help locations`", 2),

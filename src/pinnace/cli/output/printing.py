@@ -316,7 +316,8 @@ def in_order(objects: Sequence[JSONObject], flags: OutputFlags) -> Sequence[JSON
     steps = compile_path(flags.sort_by.strip("{}"))
     values = [next(iter(resolve(steps, obj)), None) for obj in objects]
     if all(value is None for value in values):
-        raise CommandError(f"--sort-by: no object has the field {flags.sort_by}")
+        hint = "" if "." in flags.sort_by else "; a field is a path, as .metadata.creationTimestamp"
+        raise CommandError(f"--sort-by: no object has the field {flags.sort_by}{hint}")
 
     def rank(value: Any) -> tuple[int, float, str]:
         if value is None:
