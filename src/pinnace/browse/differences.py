@@ -6,7 +6,7 @@ Indexes say which objects may differ; only those are read and compared by their 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -22,11 +22,13 @@ from pinnace.browse.filter_check import FilterCheck
 from pinnace.browse.joining import Identity, join
 from pinnace.browse.masking import is_secret, masked, masked_change, masked_pair
 from pinnace.browse.stored import StoredBackup, decoded
-from pinnace.kube.client import KubeClient
-from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, UnknownResource
 from pinnace.kube.lists.pages import Item, Page
 from pinnace.kube.resources import APIResource
+
+if TYPE_CHECKING:  # two backups are compared without a cluster
+    from pinnace.kube.client import KubeClient
+    from pinnace.kube.discovery import Discovery
 
 _PAIRS_AT_ONCE: Final = 1000
 
@@ -72,8 +74,8 @@ class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
         spec: the spec of the backup, whose filters decide which other live objects count as added.
     """
 
-    client: KubeClient
-    discovery: Discovery
+    client: "KubeClient"
+    discovery: "Discovery"
     spec: JSONObject
 
 
