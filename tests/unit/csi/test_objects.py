@@ -1,14 +1,13 @@
 """Which VolumeSnapshotContents of a backup count as the way to delete its snapshots."""
 
-from typing import cast
-
 import pytest
 
+from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.csi.objects import delete_objects
 from pinnace.csi.snapshots import SnapshotKinds
-from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 HANDLE = {"snapshotHandle": "handle-1"}
 
@@ -26,25 +25,6 @@ KINDS = SnapshotKinds(
 )
 
 
-class OneContent:
-    """A cluster with one VolumeSnapshotContent."""
-
-    def __init__(self, content: JSONObject) -> None:
-        self.content = content
-
-    async def list_all(self, resource: APIResource, *_: object, **__: object) -> list[JSONObject]:
-        return [self.content] if resource == KINDS.contents else []
-
-    async def get(self, *_: object, **__: object) -> JSONObject:
-        return self.content
-
-    async def patch(self, *_: object, **__: object) -> JSONObject:
-        return self.content
-
-    async def delete(self, *_: object, **__: object) -> None:
-        return None
-
-
 @pytest.mark.parametrize(
     ("deleting", "policy", "status", "counts"),
     [
@@ -58,11 +38,16 @@ class OneContent:
 async def test_a_content_that_is_deleted_without_its_snapshot_does_not_count(
     deleting: bool, policy: str, status: JSONObject, counts: bool
 ) -> None:
-    metadata = {"name": "c", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {})}
+    metadata = {
+        "name": "c",
+        "labels": {labels.BACKUP_NAME: "b1"},
+        **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}),
+    }
     spec = {"deletionPolicy": policy, "source": HANDLE}
-    client = OneContent({"metadata": metadata, "spec": spec, "status": status})
+    cluster = ScriptedCluster()
+    cluster.put({"metadata": metadata, "spec": spec, "status": status}, KINDS.contents)
 
-    errors, found = await delete_objects(cast(KubeClient, client), KINDS, "b1")
+    errors, found = await delete_objects(cluster.client, KINDS, "b1")
 
     assert errors == []
     assert [content["metadata"]["name"] for content in found] == (["c"] if counts else [])

@@ -1,34 +1,16 @@
 """One node agent: the DaemonSet of before Velero 1.10 is replaced, and never gets another one beside it."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from pinnace.cli.install.report import Report
 from pinnace.installing.sending import Installer
-from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import DAEMON_SETS
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 OURS: dict[str, Any] = {"kind": "DaemonSet", "metadata": {"name": "node-agent", "namespace": "velero"}}
 VELERO = {"component": "velero"}
-
-
-class Cluster:
-    """A cluster that may have the former DaemonSet."""
-
-    def __init__(self, labels: dict[str, str] | None) -> None:
-        self.labels = labels
-        self.deleted: list[str] = []
-
-    async def get(self, _resource: APIResource, name: str, _namespace: str) -> dict[str, Any]:
-        assert name == "restic"
-        if self.labels is None:
-            raise NotFound(404, reason="NotFound", message="not found")
-        return {"metadata": {"name": name, "labels": self.labels}}
-
-    async def delete(self, _resource: APIResource, name: str, _namespace: str) -> None:
-        self.deleted.append(name)
 
 
 @pytest.mark.parametrize(
@@ -49,11 +31,13 @@ async def test_the_former_node_agent_is_replaced_only_by_apply_and_if_it_is_labe
     deleted: list[str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    cluster = Cluster(labels)
+    cluster = ScriptedCluster()
+    if labels is not None:
+        cluster.add(DAEMON_SETS, "restic", labels=labels)
 
-    installer = Installer(cast("KubeClient", cluster), Report(0), merge=merge)
+    installer = Installer(cluster.client, Report(0), merge=merge)
 
     assert await installer._replaces(OURS) is made
 
-    assert cluster.deleted == deleted
+    assert [name for _, _, name, _ in cluster.deleted] == deleted
     assert ("is not created" in capsys.readouterr().err) is not made

@@ -1,14 +1,16 @@
 """The cluster's own public addresses, to which connections for tenants do not go."""
 
 import ipaddress
-from typing import Any, cast
 
-from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import ConnectionFailed, KubeError, NotFound
+import pytest
+
+from pinnace.api.objects import JSONObject
+from pinnace.kube.errors import ConnectionFailed
 from pinnace.kube.own_networks import OwnNetworks
-from pinnace.kube.resources import ENDPOINT_SLICES, NODES, SERVICE_CIDRS, APIResource
+from pinnace.kube.resources import ENDPOINT_SLICES, NODES, SERVICE_CIDRS
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
-NODE = {
+NODE: JSONObject = {
     "status": {
         "addresses": [
             {"type": "InternalIP", "address": "10.0.0.4"},
@@ -18,37 +20,29 @@ NODE = {
     },
     "spec": {"podCIDRs": ["10.244.0.0/24", "2606:4700:1::/64"]},
 }
-SLICE = {"endpoints": [{"addresses": ["93.184.216.99"]}]}
+SLICE: JSONObject = {"endpoints": [{"addresses": ["93.184.216.99"]}]}
 
 
-class Cluster:
-    """Lists of what is asked for."""
-
-    server = "https://93.184.216.1:6443"
-
-    def __init__(self) -> None:
-        self.lists: dict[str, list[dict[str, Any]]] = {
-            NODES.name: [NODE, {}],
-            SERVICE_CIDRS.name: [{"spec": {"cidrs": ["10.96.0.0/16", "2606:4700:2::/112"]}}],
-            ENDPOINT_SLICES.name: [SLICE],
-        }
-        self.errors: dict[str, KubeError] = {}
-        self.calls = 0
-
-    async def list_all(self, resource: APIResource, *_: str, **__: str) -> list[dict[str, Any]]:
-        self.calls += 1
-        if error := self.errors.get(resource.name):
-            raise error
-        return self.lists[resource.name]
+@pytest.fixture
+def cluster() -> ScriptedCluster:
+    made = ScriptedCluster()
+    made.server = "https://93.184.216.1:6443"
+    made.add(NODES, "node-1", **NODE)
+    made.add(NODES, "node-2")
+    made.add(SERVICE_CIDRS, "all", spec={"cidrs": ["10.96.0.0/16", "2606:4700:2::/112"]})
+    made.add(ENDPOINT_SLICES, "a", "default", labels={"kubernetes.io/service-name": "kubernetes"}, **SLICE)
+    return made
 
 
 def texts(found: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]) -> list[str]:
     return [str(each) for each in found]
 
 
-async def test_public_addresses_of_nodes_pods_services_and_api_server_are_found() -> None:
-    cluster, now = Cluster(), [0.0]
-    own = OwnNetworks(cast("KubeClient", cluster), clock=lambda: now[0])
+async def test_public_addresses_of_nodes_pods_services_and_api_server_are_found(
+    cluster: ScriptedCluster,
+) -> None:
+    now = [0.0]
+    own = OwnNetworks(cluster.client, clock=lambda: now[0])
     everything = [
         "93.184.216.34/32",
         "2606:4700:1::/64",
@@ -60,24 +54,24 @@ async def test_public_addresses_of_nodes_pods_services_and_api_server_are_found(
     assert texts(await own.get()) == everything
     now[0] = 599.0
     assert texts(await own.get()) == everything
-    assert cluster.calls == 3
+    assert len(cluster.requests) == 3
 
-    cluster.lists[NODES.name] = []
+    for name in cluster.names(NODES):
+        cluster.vanish(NODES, name, "")
     now[0] = 600.0
     assert texts(await own.get()) == everything[2:]
 
 
-async def test_what_cannot_be_read_is_kept_and_asked_for_soon_again() -> None:
-    cluster, now = Cluster(), [0.0]
-    own = OwnNetworks(cast("KubeClient", cluster), clock=lambda: now[0])
+async def test_what_cannot_be_read_is_kept_and_asked_for_soon_again(cluster: ScriptedCluster) -> None:
+    now = [0.0]
+    own = OwnNetworks(cluster.client, clock=lambda: now[0])
     before = await own.get()
-    cluster.errors = {
-        NODES.name: ConnectionFailed("away"),
-        SERVICE_CIDRS.name: NotFound(code=404, reason="NotFound", message="no such kind"),
-    }
+    cluster.refuse("list", NODES.name, ConnectionFailed("away"))
+    cluster.unserved = {(SERVICE_CIDRS.name, "v1")}
 
     now[0] = 600.0
     assert texts(await own.get()) == [text for text in texts(before) if not text.startswith("2606:4700:2")]
-    cluster.errors.clear()
+    cluster.relent()
+    cluster.unserved = set()
     now[0] = 661.0
     assert await own.get() == before

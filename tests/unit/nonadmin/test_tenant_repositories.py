@@ -2,53 +2,40 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
 from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, Origin
-from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import NODES, SECRETS, APIResource
+from pinnace.kube.resources import NODES, SECRETS
 from pinnace.volumes.restic.access import restic_access
 from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.errors import AccessError
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 NODE = "93.184.216.34"
 OWN = "s3:http://evil:9000/bucket/evil/restic/evil"
 AWS = "s3:s3-eu-west-1.amazonaws.com/bucket/evil/restic/evil"
 
 
-class Cluster:
-    """One location, and the password of all repositories."""
-
-    fence = None
-
-    def __init__(self, *, tenant: str, endpoint: str, allowed: str) -> None:
-        self._notes = {ALLOWED_ENDPOINTS_ANNOTATION: allowed}
-        if tenant:
-            self._notes[Origin.LOCATION.namespace_annotation] = tenant
-        self._config = {"region": "r", **({"s3Url": endpoint} if endpoint else {})}
-
-    async def get(self, resource: APIResource, name: str, namespace: str) -> dict[str, Any]:
-        if resource == SECRETS:
-            return {"metadata": {"name": name}, "data": {"repository-password": "cGFzcw=="}}
-        store = {"bucket": "bucket", "prefix": "evil"}
-        spec = {"provider": "aws", "config": self._config, "objectStorage": store}
-        metadata = {"name": name, "namespace": namespace, "annotations": self._notes}
-        return {
-            "apiVersion": "velero.io/v1",
-            "kind": "BackupStorageLocation",
-            "metadata": metadata,
-            "spec": spec,
-        }
-
-    async def list_all(self, resource: APIResource, *_: str, **__: str) -> list[dict[str, Any]]:
-        addresses = [{"type": "ExternalIP", "address": NODE}, {"type": "Hostname", "address": "node-1"}]
-        return [{"status": {"addresses": addresses}}] if resource == NODES else []
-
-    @property
-    def server(self) -> str:
-        return "https://127.0.0.1:6443"
+def cluster_of(*, tenant: str, endpoint: str, allowed: str) -> ScriptedCluster:
+    """A cluster with one location, and the password of all repositories."""
+    notes = {ALLOWED_ENDPOINTS_ANNOTATION: allowed}
+    if tenant:
+        notes[Origin.LOCATION.namespace_annotation] = tenant
+    config = {"region": "r", **({"s3Url": endpoint} if endpoint else {})}
+    store = {"bucket": "bucket", "prefix": "evil"}
+    cluster = ScriptedCluster()
+    cluster.add(
+        "backupstoragelocations",
+        "l",
+        annotations=notes,
+        spec={"provider": "aws", "config": config, "objectStorage": store},
+    )
+    for name in ("velero-restic-credentials", "velero-repo-credentials"):
+        cluster.add(SECRETS, name, data={"repository-password": "cGFzcw=="})
+    addresses = [{"type": "ExternalIP", "address": NODE}, {"type": "Hostname", "address": "node-1"}]
+    cluster.add(NODES, "node-1", status={"addresses": addresses})
+    return cluster
 
 
 async def opened(
@@ -61,7 +48,7 @@ async def opened(
     allowed: str = "evil",
     inherited: Mapping[str, str] | None = None,
 ) -> Mapping[str, str]:
-    client = cast("KubeClient", Cluster(tenant=tenant, endpoint=endpoint, allowed=allowed))
+    client = cluster_of(tenant=tenant, endpoint=endpoint, allowed=allowed).client
     accesses = AccessProvider(client, "velero", folder, inherited=inherited or {})
     place = Repository(identifier=identifier, location="l", source=source)
     async with restic_access(accesses, place) as access:

@@ -10,7 +10,9 @@ from pinnace.api.resource_policies import PolicyError
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, KubeError, status_error
+from pinnace.kube.resources import CONFIGMAPS
 from pinnace.operations.policies import policies_of
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 VALID = "version: v1\nvolumePolicies:\n- conditions: {}\n  action: {type: skip}\n"
 LISTS = "version: v1\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}\n"
@@ -20,26 +22,14 @@ def canonical(name: str) -> str:
     return {"Deployment": "deployments.apps", "deployments": "deployments.apps"}.get(name, name)
 
 
-class Client:
-    """Has one ConfigMap, or an error."""
-
-    def __init__(self, answer: JSONObject | KubeError) -> None:
-        self.answer = answer
-        self.asked: list[tuple[str, str, str]] = []
-
-    async def get(self, resource: Any, name: str, namespace: str) -> JSONObject:
-        self.asked.append((resource.name, namespace, name))
-        if isinstance(self.answer, KubeError):
-            raise self.answer
-        return self.answer
-
-
 async def read(answer: JSONObject | KubeError, kind: str = "ConfigMap", **spec: Any) -> Any:
-    client = Client(answer)
+    cluster = ScriptedCluster()
+    if isinstance(answer, KubeError):
+        cluster.refuse("get", ("configmaps", "velero", "rules"), answer)
+    else:
+        cluster.add(CONFIGMAPS, "rules", **answer)
     named = BackupSpec(resource_policy=ConfigReference(kind=kind, name="rules"), **spec)
-    found = await policies_of(cast(KubeClient, client), "velero", named, canonical)
-    assert client.asked == [("configmaps", "velero", "rules")]
-    return found
+    return await policies_of(cluster.client, "velero", named, canonical)
 
 
 async def test_a_backup_that_names_none_has_none() -> None:
@@ -96,26 +86,20 @@ async def test_an_error_of_the_api_server_is_raised() -> None:
         await read(ConnectionFailed("no answer"))
 
 
-class Several:
-    """Has ConfigMaps, by name."""
-
-    def __init__(self, **documents: str) -> None:
-        self._documents = documents
-
-    async def get(self, _resource: Any, name: str, _namespace: str) -> JSONObject:
-        if name not in self._documents:
-            raise status_error(404, {"message": f"no {name}", "reason": "NotFound"})
-        return {"data": {"any": self._documents[name]}}
+def several(**documents: str) -> ScriptedCluster:
+    """A cluster with ConfigMaps, by name."""
+    cluster = ScriptedCluster()
+    for name, document in documents.items():
+        cluster.add(CONFIGMAPS, name, data={"any": document})
+    return cluster
 
 
 def rule(conditions: str, action: str) -> str:
     return f"version: v1\nvolumePolicies: [{{conditions: {conditions}, action: {{type: {action}}}}}]\n"
 
 
-async def joined(client: Several, **spec: Any) -> list[tuple[str, str]]:
-    found = await policies_of(
-        cast(KubeClient, client), "velero", BackupSpec(**spec), canonical, of_server="all"
-    )
+async def joined(cluster: ScriptedCluster, **spec: Any) -> list[tuple[str, str]]:
+    found = await policies_of(cluster.client, "velero", BackupSpec(**spec), canonical, of_server="all")
     assert found is not None
     return [(each.source, str(each.action)) for each in found.rules]
 
@@ -125,24 +109,24 @@ OWN = ConfigReference(kind="configmap", name="own")
 
 @pytest.mark.spec("AFT-070")
 async def test_the_rules_of_the_server_are_for_backups_without_policies() -> None:
-    client = Several(all=rule("{storageClass: [x]}", "skip"))
-    assert await joined(client) == [("all", "skip")]
+    cluster = several(all=rule("{storageClass: [x]}", "skip"))
+    assert await joined(cluster) == [("all", "skip")]
 
 
 @pytest.mark.spec("AFT-071")
 async def test_the_rules_of_the_backup_come_before_those_of_the_server() -> None:
-    client = Several(
+    cluster = several(
         own=rule("{storageClass: [x]}", "fs-backup") + "includeExcludePolicy: {}\n",
         all=rule("{storageClass: [x]}", "skip"),
     )
-    assert await joined(client, resource_policy=OWN) == [("own", "fs-backup"), ("all", "skip")]
+    assert await joined(cluster, resource_policy=OWN) == [("own", "fs-backup"), ("all", "skip")]
 
 
 @pytest.mark.spec("AFT-073")
 @pytest.mark.parametrize(
     ("documents", "problem"),
     [
-        ({}, "fail to get global backup volume policies ConfigMap velero/all: no all"),
+        ({}, 'fail to get global backup volume policies ConfigMap velero/all: configmaps "all" not found'),
         (
             {"all": "- a"},
             "fail to validate global backup volume policies in ConfigMap velero/all: ",
@@ -157,7 +141,7 @@ async def test_rules_of_the_server_that_cannot_be_used_are_a_validation_error(
     documents: dict[str, str], problem: str
 ) -> None:
     with pytest.raises(PolicyError) as raised:
-        await joined(Several(**documents))
+        await joined(several(**documents))
     assert str(raised.value).startswith(problem)
 
 
@@ -171,8 +155,8 @@ FILTERS = "namespacedFilterPolicies: [{namespaces: [a], resourceFilters: [{kinds
 async def test_filters_beside_the_rules_of_the_server_have_no_effect_and_are_told(
     beside: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = Several(all=rule("{}", "skip") + beside)
-    found = await policies_of(cast(KubeClient, client), "velero", BackupSpec(), canonical, of_server="all")
+    cluster = several(all=rule("{}", "skip") + beside)
+    found = await policies_of(cluster.client, "velero", BackupSpec(), canonical, of_server="all")
     assert found is not None
     assert not found.lists
     assert not found.filters

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from pinnace.kube.errors import status_error
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import CONFIGMAPS
 from pinnace.plugins import PluginError, Plugins, ResourceSelector, check_config_keys
 from pinnace.plugins.configuration import ConfigReader
 from pinnace.plugins.errors import SettingsUnreadable
 from pinnace.plugins.guest.instances import Instances
 from pinnace.plugins.kinds import PluginId, PluginKind
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 RESTIC = PluginId(PluginKind.RESTORE_ITEM_ACTION, "velero.io/restic")
 
@@ -38,45 +39,37 @@ def test_object_stores_accept_the_keys_of_the_server() -> None:
         check_config_keys(given)
 
 
-class Cluster:
-    """Answers one list."""
+MARKS = {"velero.io/plugin-config": "", "velero.io/restic": "RestoreItemAction"}
 
-    def __init__(self, *found: dict[str, Any], error: Exception | None = None) -> None:
-        self.found = list(found)
-        self.error = error
-        self.asked: list[tuple[str, str | None, str]] = []
 
-    async def list_all(
-        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
-    ) -> list[dict[str, Any]]:
-        self.asked.append((resource.name, namespace, label_selector))
-        if self.error is not None:
-            raise self.error
-        return self.found
+def cluster_with(*names: str, **members: Any) -> ScriptedCluster:
+    """A cluster with ConfigMaps of the plugin."""
+    return ScriptedCluster().add_all(CONFIGMAPS, *names, labels=MARKS, **members)
 
 
 async def test_the_config_map_is_found_by_its_labels() -> None:
-    cluster = Cluster({"metadata": {"name": "any"}, "data": {"image": "x"}})
+    cluster = cluster_with("any", data={"image": "x"})
+    cluster.add(CONFIGMAPS, "of-another", labels={"velero.io/plugin-config": ""}, data={"image": "y"})
+    cluster.add(CONFIGMAPS, "elsewhere", "shop", labels=MARKS, data={"image": "z"})
 
     assert await ConfigReader(cluster, "velero").read(RESTIC) == {"image": "x"}
-    selector = "velero.io/plugin-config,velero.io/restic=RestoreItemAction"
-    assert cluster.asked == [("configmaps", "velero", selector)]
 
 
-@pytest.mark.parametrize("cluster", [Cluster(), Cluster({"metadata": {"name": "empty"}}), None])
-async def test_without_settings_there_are_the_defaults(cluster: Cluster | None) -> None:
+@pytest.mark.parametrize("cluster", [ScriptedCluster(), cluster_with("empty"), None])
+async def test_without_settings_there_are_the_defaults(cluster: ScriptedCluster | None) -> None:
     assert await ConfigReader(cluster, "velero").read(RESTIC) == {}
 
 
 async def test_two_config_maps_are_an_error() -> None:
-    cluster = Cluster({"metadata": {"name": "b"}}, {"metadata": {"name": "a"}})
+    cluster = cluster_with("b", "a")
 
     with pytest.raises(PluginError, match=r"more than one ConfigMap matching label selector .*: \[a b\]"):
         await ConfigReader(cluster, "velero").read(RESTIC)
 
 
 async def test_a_refused_list_is_an_error() -> None:
-    cluster = Cluster(error=status_error(403, {"message": "forbidden", "reason": "Forbidden"}))
+    cluster = cluster_with()
+    cluster.refuse("list", "configmaps", status_error(403, {"message": "forbidden", "reason": "Forbidden"}))
 
     said = r"settings of plugin velero.io/restic .* namespace velero .*velero.io/plugin-config.*forbidden"
     with pytest.raises(SettingsUnreadable, match=said):
@@ -118,7 +111,8 @@ class NeedsSettings(Configured):
 async def test_a_plugins_process_without_its_settings_fails_its_items_only(
     kind: PluginKind, member: str, action: type[Configured], asked: bool
 ) -> None:
-    cluster = Cluster(error=status_error(403, {"message": "forbidden", "reason": "Forbidden"}))
+    cluster = cluster_with()
+    cluster.refuse("list", "configmaps", status_error(403, {"message": "forbidden", "reason": "Forbidden"}))
     members: dict[str, Any] = {member: [action]}
     plugins = Plugins(**members)
     instances = Instances(plugins, ConfigReader(cluster, "velero").read)
@@ -131,7 +125,7 @@ async def test_a_plugins_process_without_its_settings_fails_its_items_only(
     for _ in range(2):
         with pytest.raises(SettingsUnreadable, match="forbidden"):
             await instances.ready(kind, action.name)
-    cluster.error = None
+    cluster.relent()
     await instances.selector(kind, action.name)
     assert (await instances.ready(kind, action.name)).config == {}
 
@@ -139,7 +133,9 @@ async def test_a_plugins_process_without_its_settings_fails_its_items_only(
 async def test_an_action_of_a_restarted_process_has_its_settings_before_its_first_item() -> None:
     configured: Any = Configured
     plugins = Plugins(restore_item_actions=[configured])
-    read = ConfigReader(Cluster({"metadata": {"name": "any"}, "data": {"a": "b"}}), "velero").read
+    marks = {"velero.io/plugin-config": "", Configured.name: "RestoreItemAction"}
+    cluster = ScriptedCluster().add_all(CONFIGMAPS, "any", labels=marks, data={"a": "b"})
+    read = ConfigReader(cluster, "velero").read
     instances = Instances(plugins, read)
 
     ready = await instances.ready(PluginKind.RESTORE_ITEM_ACTION, Configured.name)

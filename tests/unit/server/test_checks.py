@@ -2,15 +2,13 @@
 
 import logging
 import re
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from pinnace.api.kinds import RESTIC_REPOSITORIES, VELERO
-from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
-from pinnace.kube.resources import APIResource
+from pinnace.kube.errors import AlreadyExists, Forbidden
 from pinnace.server.checks import (
     StartupError,
     check_default_modifiers,
@@ -21,6 +19,7 @@ from pinnace.server.checks import (
     prepare_pod_volumes,
 )
 from tests.support.cluster.discovered import documented_discovery
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 NAMES = [kind.kind for kind in VELERO]
@@ -108,13 +107,7 @@ def test_the_csi_feature_without_its_kinds_is_a_warning_that_says_what_to_do(
 
 
 async def test_a_missing_namespace_stops_the_start() -> None:
-    class Client:
-        async def get(self, _resource: object, name: str) -> dict[str, str]:
-            if name == "velero":
-                return {}
-            raise NotFound(404, reason="NotFound", message=f'namespaces "{name}" not found')
-
-    client = cast("KubeClient", Client())
+    client = ScriptedCluster().add_all("namespaces", "velero").client
     await check_namespace(client, "velero")
     with pytest.raises(StartupError, match='namespace "other" not found: create it or install the server'):
         await check_namespace(client, "other")
@@ -123,37 +116,20 @@ async def test_a_missing_namespace_stops_the_start() -> None:
 PASSWORD_SECRETS = ("velero-restic-credentials", "velero-repo-credentials")
 
 
-class Objects:
-    """A cluster of Secrets and DaemonSets, some of which cannot be read or made."""
-
-    def __init__(self, *present: str, failing: dict[tuple[str, str], KubeError] | None = None) -> None:
-        self.present = set(present)
-        self.failing = failing or {}
-        self.created: list[dict[str, Any]] = []
-        self.data: dict[str, str] = {}
-
-    async def get(self, resource: APIResource, name: str, _namespace: str) -> dict[str, Any]:
-        self._check("get", resource)
-        if name not in self.present:
-            raise NotFound(404, reason="NotFound", message=f'"{name}" not found')
-        return {"data": self.data} if self.data else {}
-
-    async def create(self, resource: APIResource, obj: dict[str, Any], _namespace: str) -> dict[str, Any]:
-        self._check("create", resource)
-        self.created.append(obj)
-        return obj
-
-    def _check(self, verb: str, resource: APIResource) -> None:
-        if error := self.failing.get((verb, resource.name)):
-            raise error
+def objects(*present: str, **data: str) -> ScriptedCluster:
+    """A cluster with the DaemonSet `restic`, if it is named, and Secrets."""
+    cluster = ScriptedCluster()
+    for name in present:
+        cluster.add("daemonsets" if name == "restic" else "secrets", name, data=data)
+    return cluster
 
 
 REFUSED = Forbidden(403, reason="Forbidden", message="you may not")
 
 
-async def prepared(cluster: Objects) -> list[dict[str, Any]]:
-    await prepare_pod_volumes(cast("KubeClient", cluster), "velero")
-    return cluster.created
+async def prepared(cluster: ScriptedCluster) -> list[dict[str, Any]]:
+    await prepare_pod_volumes(cluster.client, "velero")
+    return list(cluster.sent.values())
 
 
 @pytest.mark.spec("SRV-009")
@@ -161,7 +137,7 @@ async def test_the_password_of_repositories_is_created_only_if_missing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        for name, secret in zip(PASSWORD_SECRETS, await prepared(Objects("restic")), strict=True):
+        for name, secret in zip(PASSWORD_SECRETS, await prepared(objects("restic")), strict=True):
             assert secret == {
                 "apiVersion": "v1",
                 "kind": "Secret",
@@ -169,16 +145,17 @@ async def test_the_password_of_repositories_is_created_only_if_missing(
                 "type": "Opaque",
                 "stringData": {"repository-password": "static-passw0rd"},
             }
-        assert await prepared(Objects("restic", *PASSWORD_SECRETS)) == []
+        assert await prepared(objects("restic", *PASSWORD_SECRETS)) == []
         late = AlreadyExists(409, reason="AlreadyExists", message="it exists")
-        assert await prepared(Objects("restic", failing={("create", "secrets"): late})) == []
+        cluster = objects("restic")
+        cluster.refuse("create", "secrets", late)
+        assert await prepared(cluster) == []
     assert caplog.records == []
 
 
 @pytest.mark.parametrize(("there", "missing"), [PASSWORD_SECRETS, PASSWORD_SECRETS[::-1]])
 async def test_the_password_exists_in_both_secrets_of_velero(there: str, missing: str) -> None:
-    cluster = Objects("restic", there)
-    cluster.data = {"repository-password": "b3du"}
+    cluster = objects("restic", there, **{"repository-password": "b3du"})
 
     [secret] = await prepared(cluster)
 
@@ -188,15 +165,18 @@ async def test_the_password_exists_in_both_secrets_of_velero(there: str, missing
 
 @pytest.mark.spec("SRV-009")
 @pytest.mark.parametrize(
-    ("failing", "text"),
-    [({}, "There is no node agent"), ({("get", "daemonsets"): REFUSED}, "Cannot tell whether")],
+    ("is_readable", "text"),
+    [(True, "There is no node agent"), (False, "Cannot tell whether")],
     ids=["missing", "unreadable"],
 )
 async def test_a_missing_node_agent_is_only_a_warning(
-    failing: dict[tuple[str, str], KubeError], text: str, caplog: pytest.LogCaptureFixture
+    is_readable: bool, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    cluster = objects(*PASSWORD_SECRETS)
+    if not is_readable:
+        cluster.refuse("get", "daemonsets", REFUSED)
     with caplog.at_level(logging.WARNING):
-        await prepared(Objects(*PASSWORD_SECRETS, failing=failing))
+        await prepared(cluster)
     [said] = caplog.records
     assert text in said.getMessage()
 
@@ -204,20 +184,10 @@ async def test_a_missing_node_agent_is_only_a_warning(
 @pytest.mark.spec("SRV-009")
 @pytest.mark.parametrize("verb", ["get", "create"])
 async def test_a_password_that_cannot_be_read_or_created_stops_the_start(verb: str) -> None:
+    cluster = objects("restic")
+    cluster.refuse(verb, "secrets", REFUSED)
     with pytest.raises(StartupError, match="Secret velero/velero-restic-credentials cannot be read or made"):
-        await prepared(Objects("restic", failing={(verb, "secrets"): REFUSED}))
-
-
-class ConfigMaps:
-    """A cluster with these ConfigMaps, by name."""
-
-    def __init__(self, **documents: str) -> None:
-        self._documents = documents
-
-    async def get(self, _resource: object, name: str, _namespace: str) -> dict[str, Any]:
-        if name not in self._documents:
-            raise NotFound(404, reason="NotFound", message=f"no {name}")
-        return {"data": {"any": self._documents[name]}}
+        await prepared(cluster)
 
 
 @pytest.mark.spec("AFT-073")
@@ -225,7 +195,10 @@ class ConfigMaps:
 async def test_a_server_does_not_start_with_policies_that_would_refuse_every_backup(
     document: str | None,
 ) -> None:
-    client = cast(KubeClient, ConfigMaps(**({"all": document} if document else {})))
+    cluster = ScriptedCluster()
+    if document:
+        cluster.add("configmaps", "all", data={"any": document})
+    client = cluster.client
     await check_global_policies(client, "velero", "")
     with pytest.raises(StartupError, match=r"velero/all.*--global-backup-volume-policies-configmap"):
         await check_global_policies(client, "velero", "all")
@@ -233,7 +206,7 @@ async def test_a_server_does_not_start_with_policies_that_would_refuse_every_bac
 
 @pytest.mark.spec("AFT-082")
 async def test_a_server_starts_without_its_modifiers_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    await check_default_modifiers(cast(KubeClient, ConfigMaps()), "velero", "all")
+    await check_default_modifiers(ScriptedCluster().client, "velero", "all")
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert "velero/all" in record.getMessage()
