@@ -3,6 +3,7 @@
 (docs/spec: BEY 9)
 """
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
@@ -20,35 +21,50 @@ from pinnace.plugins.asynchronous import (
     RestoreItemActionV2,
 )
 from pinnace.plugins.calling import checked_item
-from pinnace.plugins.guest.instances import Instances
 from pinnace.plugins.guest.services import (
-    Latest,
+    AnyActionServices,
     identifier_messages,
     object_of,
     restore_input,
-    selector_message,
 )
 from pinnace.plugins.kinds import PluginKind
 from pinnace.plugins.protocol import velero_blocks_pb2 as blocks
 from pinnace.plugins.protocol import velero_pb2 as wire
 from pinnace.plugins.protocol import velero_v2_pb2 as v2
+from pinnace.plugins.protocol.methods import Method, ResponseT
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemOutput
 
 
-class LaterActionServices:
+class LaterActionServices(AnyActionServices):
     """The kinds of actions that Velero 1.6 does not have."""
 
-    def __init__(self, instances: Instances) -> None:
-        self._instances = instances
-        self._backup = Latest(Backup)
-        self._restore = Latest(Restore)
+    def progress(
+        self, kind: PluginKind, method: Method[Any, ResponseT]
+    ) -> Callable[[Any], Awaitable[ResponseT]]:
+        """The answer how far an operation of an action is."""
+        respond: Callable[..., ResponseT] = method.response
 
-    async def backup_applies_to(
-        self, request: v2.BackupItemActionAppliesToRequest
-    ) -> v2.BackupItemActionAppliesToResponse:
-        kind = PluginKind.BACKUP_ITEM_ACTION_V2
-        wanted = await self._instances.selector(kind, request.plugin)
-        return v2.BackupItemActionAppliesToResponse(ResourceSelector=selector_message(wanted))
+        async def answer(request: Any) -> ResponseT:
+            action = await self._instances.ready(kind, request.plugin)
+            progress = await action.progress(request.operationID, self._run_of(kind, request))
+            return respond(progress=progress_message(progress))
+
+        return answer
+
+    def cancel(self, kind: PluginKind) -> Callable[[Any], Awaitable[wire.Empty]]:
+        """The answer to the wish to stop an operation of an action."""
+
+        async def answer(request: Any) -> wire.Empty:
+            action = await self._instances.ready(kind, request.plugin)
+            await action.cancel(request.operationID, self._run_of(kind, request))
+            return wire.Empty()
+
+        return answer
+
+    def _run_of(self, kind: PluginKind, request: Any) -> Backup | Restore:
+        if kind is PluginKind.RESTORE_ITEM_ACTION_V2:
+            return self._restore.of(request.restore)
+        return self._backup.of(request.backup)
 
     async def backup_execute(self, request: v2.ExecuteRequest) -> v2.ExecuteResponse:
         kind, name = PluginKind.BACKUP_ITEM_ACTION_V2, request.plugin
@@ -63,27 +79,6 @@ class LaterActionServices:
             operationID=output.operation_id,
             postOperationItems=identifier_messages(name, output.post_operation_items),
         )
-
-    async def backup_progress(
-        self, request: v2.BackupItemActionProgressRequest
-    ) -> v2.BackupItemActionProgressResponse:
-        kind = PluginKind.BACKUP_ITEM_ACTION_V2
-        action: BackupItemActionV2 = await self._instances.ready(kind, request.plugin)
-        progress = await action.progress(request.operationID, self._backup.of(request.backup))
-        return v2.BackupItemActionProgressResponse(progress=progress_message(progress))
-
-    async def backup_cancel(self, request: v2.BackupItemActionCancelRequest) -> wire.Empty:
-        kind = PluginKind.BACKUP_ITEM_ACTION_V2
-        action: BackupItemActionV2 = await self._instances.ready(kind, request.plugin)
-        await action.cancel(request.operationID, self._backup.of(request.backup))
-        return wire.Empty()
-
-    async def restore_applies_to(
-        self, request: v2.RestoreItemActionAppliesToRequest
-    ) -> v2.RestoreItemActionAppliesToResponse:
-        kind = PluginKind.RESTORE_ITEM_ACTION_V2
-        wanted = await self._instances.selector(kind, request.plugin)
-        return v2.RestoreItemActionAppliesToResponse(ResourceSelector=selector_message(wanted))
 
     async def restore_execute(
         self, request: v2.RestoreItemActionExecuteRequest
@@ -107,20 +102,6 @@ class LaterActionServices:
             answer.additionalItemsReadyTimeout.CopyFrom(timeout)
         return answer
 
-    async def restore_progress(
-        self, request: v2.RestoreItemActionProgressRequest
-    ) -> v2.RestoreItemActionProgressResponse:
-        kind = PluginKind.RESTORE_ITEM_ACTION_V2
-        action: RestoreItemActionV2 = await self._instances.ready(kind, request.plugin)
-        progress = await action.progress(request.operationID, self._restore.of(request.restore))
-        return v2.RestoreItemActionProgressResponse(progress=progress_message(progress))
-
-    async def restore_cancel(self, request: v2.RestoreItemActionCancelRequest) -> wire.Empty:
-        kind = PluginKind.RESTORE_ITEM_ACTION_V2
-        action: RestoreItemActionV2 = await self._instances.ready(kind, request.plugin)
-        await action.cancel(request.operationID, self._restore.of(request.restore))
-        return wire.Empty()
-
     async def restore_ready(
         self, request: v2.RestoreItemActionItemsReadyRequest
     ) -> v2.RestoreItemActionItemsReadyResponse:
@@ -132,13 +113,6 @@ class LaterActionServices:
         ]
         ready = await action.are_additional_items_ready(items, self._restore.of(request.restore))
         return v2.RestoreItemActionItemsReadyResponse(ready=ready)
-
-    async def block_applies_to(
-        self, request: blocks.ItemBlockActionAppliesToRequest
-    ) -> blocks.ItemBlockActionAppliesToResponse:
-        kind = PluginKind.ITEM_BLOCK_ACTION
-        wanted = await self._instances.selector(kind, request.plugin)
-        return blocks.ItemBlockActionAppliesToResponse(ResourceSelector=selector_message(wanted))
 
     async def block_related_items(
         self, request: blocks.ItemBlockActionGetRelatedItemsRequest

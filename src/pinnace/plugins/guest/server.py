@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, NoReturn
 
@@ -16,6 +16,7 @@ from pinnace.plugins.errors import PluginError, PluginPanic, describe
 from pinnace.plugins.guest.instances import Instances
 from pinnace.plugins.guest.later import LaterActionServices
 from pinnace.plugins.guest.services import ActionServices, SnapshotterServices, StoreServices
+from pinnace.plugins.kinds import PluginKind
 from pinnace.plugins.protocol import methods
 from pinnace.plugins.protocol import support_pb2 as support
 from pinnace.plugins.protocol import velero_pb2 as wire
@@ -25,6 +26,14 @@ _SERVICE_OF_PLUGINS = "plugin"
 # Errors travel in headers, and gRPC takes 8 KiB of those.
 _TEXT_LENGTH = 2000
 _FRAMES = 10
+_APPLIES_TO: Mapping[PluginKind, Method[Any, Any]] = {
+    PluginKind.BACKUP_ITEM_ACTION: methods.BACKUP_APPLIES_TO,
+    PluginKind.RESTORE_ITEM_ACTION: methods.RESTORE_APPLIES_TO,
+    PluginKind.DELETE_ITEM_ACTION: methods.DELETE_APPLIES_TO,
+    PluginKind.BACKUP_ITEM_ACTION_V2: methods.BACKUP_V2_APPLIES_TO,
+    PluginKind.RESTORE_ITEM_ACTION_V2: methods.RESTORE_V2_APPLIES_TO,
+    PluginKind.ITEM_BLOCK_ACTION: methods.BLOCK_APPLIES_TO,
+}
 SERVER_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
@@ -75,24 +84,21 @@ class PluginServer(grpc.GenericRpcHandler):
         self._unary(methods.HEALTH_CHECK, health)
 
     def _add_actions(self, actions: ActionServices) -> None:
-        self._unary(methods.BACKUP_APPLIES_TO, actions.backup_applies_to)
+        for kind, method in _APPLIES_TO.items():
+            self._unary(method, actions.applies_to(kind, method))
         self._unary(methods.BACKUP_EXECUTE, actions.backup_execute)
-        self._unary(methods.RESTORE_APPLIES_TO, actions.restore_applies_to)
         self._unary(methods.RESTORE_EXECUTE, actions.restore_execute)
-        self._unary(methods.DELETE_APPLIES_TO, actions.delete_applies_to)
         self._unary(methods.DELETE_EXECUTE, actions.delete_execute)
 
     def _add_later_actions(self, actions: LaterActionServices) -> None:
-        self._unary(methods.BACKUP_V2_APPLIES_TO, actions.backup_applies_to)
+        backup, restore = PluginKind.BACKUP_ITEM_ACTION_V2, PluginKind.RESTORE_ITEM_ACTION_V2
+        self._unary(methods.BACKUP_V2_PROGRESS, actions.progress(backup, methods.BACKUP_V2_PROGRESS))
+        self._unary(methods.RESTORE_V2_PROGRESS, actions.progress(restore, methods.RESTORE_V2_PROGRESS))
+        self._unary(methods.BACKUP_V2_CANCEL, actions.cancel(backup))
+        self._unary(methods.RESTORE_V2_CANCEL, actions.cancel(restore))
         self._unary(methods.BACKUP_V2_EXECUTE, actions.backup_execute)
-        self._unary(methods.BACKUP_V2_PROGRESS, actions.backup_progress)
-        self._unary(methods.BACKUP_V2_CANCEL, actions.backup_cancel)
-        self._unary(methods.RESTORE_V2_APPLIES_TO, actions.restore_applies_to)
         self._unary(methods.RESTORE_V2_EXECUTE, actions.restore_execute)
-        self._unary(methods.RESTORE_V2_PROGRESS, actions.restore_progress)
-        self._unary(methods.RESTORE_V2_CANCEL, actions.restore_cancel)
         self._unary(methods.RESTORE_V2_READY, actions.restore_ready)
-        self._unary(methods.BLOCK_APPLIES_TO, actions.block_applies_to)
         self._unary(methods.BLOCK_RELATED_ITEMS, actions.block_related_items)
 
     def _add_stores(self, stores: StoreServices, snapshotters: SnapshotterServices) -> None:

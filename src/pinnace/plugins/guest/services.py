@@ -1,6 +1,6 @@
 """Answers each method of the protocol by a call of a Python plugin. (PLG 6, 7)"""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -19,6 +19,7 @@ from pinnace.plugins.kinds import PluginKind
 from pinnace.plugins.protocol import methods
 from pinnace.plugins.protocol import velero_pb2 as wire
 from pinnace.plugins.protocol import velero_v2_pb2 as v2
+from pinnace.plugins.protocol.methods import Method, ResponseT
 from pinnace.plugins.protocols import (
     BackupItemAction,
     DeleteItemAction,
@@ -51,20 +52,29 @@ class Latest(Generic[StructT]):
         return self._read
 
 
-class ActionServices:
-    """The three kinds of item actions."""
+class AnyActionServices:
+    """What all kinds of actions are asked."""
 
     def __init__(self, instances: Instances) -> None:
         self._instances = instances
         self._backup = Latest(Backup)
         self._restore = Latest(Restore)
 
-    async def backup_applies_to(
-        self, request: wire.BackupItemActionAppliesToRequest
-    ) -> wire.BackupItemActionAppliesToResponse:
-        kind = PluginKind.BACKUP_ITEM_ACTION
-        selector = selector_message(await self._instances.selector(kind, request.plugin))
-        return wire.BackupItemActionAppliesToResponse(ResourceSelector=selector)
+    def applies_to(
+        self, kind: PluginKind, method: Method[Any, ResponseT]
+    ) -> Callable[[Any], Awaitable[ResponseT]]:
+        """The answer to which items an action applies."""
+        respond: Callable[..., ResponseT] = method.response
+
+        async def answer(request: Any) -> ResponseT:
+            selector = await self._instances.selector(kind, request.plugin)
+            return respond(ResourceSelector=selector_message(selector))
+
+        return answer
+
+
+class ActionServices(AnyActionServices):
+    """The three kinds of item actions."""
 
     async def backup_execute(self, request: wire.ExecuteRequest) -> wire.ExecuteResponse:
         kind, name = PluginKind.BACKUP_ITEM_ACTION, request.plugin
@@ -78,13 +88,6 @@ class ActionServices:
             item=orjson.dumps(checked_item(name, changed)),
             additionalItems=identifier_messages(name, additional),
         )
-
-    async def restore_applies_to(
-        self, request: wire.RestoreItemActionAppliesToRequest
-    ) -> wire.RestoreItemActionAppliesToResponse:
-        kind = PluginKind.RESTORE_ITEM_ACTION
-        selector = selector_message(await self._instances.selector(kind, request.plugin))
-        return wire.RestoreItemActionAppliesToResponse(ResourceSelector=selector)
 
     async def restore_execute(
         self, request: wire.RestoreItemActionExecuteRequest
@@ -100,13 +103,6 @@ class ActionServices:
             additionalItems=identifier_messages(name, output.additional_items),
             skipRestore=output.skip,
         )
-
-    async def delete_applies_to(
-        self, request: wire.DeleteItemActionAppliesToRequest
-    ) -> wire.DeleteItemActionAppliesToResponse:
-        kind = PluginKind.DELETE_ITEM_ACTION
-        selector = selector_message(await self._instances.selector(kind, request.plugin))
-        return wire.DeleteItemActionAppliesToResponse(ResourceSelector=selector)
 
     async def delete_execute(self, request: wire.DeleteItemActionExecuteRequest) -> wire.Empty:
         kind = PluginKind.DELETE_ITEM_ACTION

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import orjson
 from google.protobuf.duration_pb2 import Duration
@@ -17,9 +18,9 @@ from pinnace.plugins.errors import PluginCallError
 from pinnace.plugins.host.supervisor import Supervisor
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.plugins.protocol import methods
-from pinnace.plugins.protocol import velero_blocks_pb2 as blocks
 from pinnace.plugins.protocol import velero_pb2 as wire
 from pinnace.plugins.protocol import velero_v2_pb2 as v2
+from pinnace.plugins.protocol.methods import Method, ResponseT
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
     ResourceSelector,
@@ -28,13 +29,35 @@ from pinnace.plugins.protocols import (
 )
 
 
-class _RemoteAction:
+class RemotePlugin:
+    """A plugin of another process, of any kind."""
+
     kind: PluginKind
 
     def __init__(self, name: str, supervisor: Supervisor) -> None:
         self.name = name
         self._id = PluginId(self.kind, name)
         self._supervisor = supervisor
+
+    async def _question(self, method: Method[Any, ResponseT], **fields: Any) -> ResponseT:
+        """Call a method that should answer at once; `fields` are those of its request."""
+        request = method.request(plugin=self.name, **fields)
+        return await self._supervisor.question(self._id, method, request)
+
+    async def _work(
+        self, method: Method[Any, ResponseT], *, leaves_behind: str = "", **fields: Any
+    ) -> ResponseT:
+        """Call a method that may take long. `leaves_behind` as in `Supervisor.work`."""
+        request = method.request(plugin=self.name, **fields)
+        return await self._supervisor.work(self._id, method, request, leaves_behind=leaves_behind)
+
+
+class _RemoteAction(RemotePlugin):
+    asking: Method[Any, Any]
+    """The method that asks for the items that the action applies to."""
+
+    def __init__(self, name: str, supervisor: Supervisor) -> None:
+        super().__init__(name, supervisor)
         self._about: Backup | Restore | None = None
         self._about_data = b""
 
@@ -44,25 +67,41 @@ class _RemoteAction:
             self._about, self._about_data = about, orjson.dumps(encode(about))
         return self._about_data
 
+    async def applies_to(self) -> ResourceSelector:
+        """Ask for the items that it applies to."""
+        return selector_of((await self._question(self.asking)).ResourceSelector)
+
+
+class _RemoteActionV2(_RemoteAction):
+    asking_progress: Method[Any, Any]
+    cancelling: Method[Any, Any]
+    about: str
+    """The field of requests that has the Backup or the Restore."""
+
+    async def progress(self, operation_id: str, about: Backup | Restore) -> OperationProgress:
+        """How far an operation is."""
+        run = {self.about: self._data_of(about)}
+        answer = await self._question(self.asking_progress, operationID=operation_id, **run)
+        return progress_of(answer.progress)
+
+    async def cancel(self, operation_id: str, about: Backup | Restore) -> None:
+        """Stop an operation."""
+        run = {self.about: self._data_of(about)}
+        await self._question(self.cancelling, operationID=operation_id, **run)
+
 
 class RemoteBackupItemAction(_RemoteAction):
     """A BackupItemAction of another process. Raises PluginError."""
 
     kind = PluginKind.BACKUP_ITEM_ACTION
-
-    async def applies_to(self) -> ResourceSelector:
-        """Ask for the items that it applies to."""
-        request = wire.BackupItemActionAppliesToRequest(plugin=self.name)
-        answer = await self._supervisor.question(self._id, methods.BACKUP_APPLIES_TO, request)
-        return selector_of(answer.ResourceSelector)
+    asking = methods.BACKUP_APPLIES_TO
 
     async def execute(
         self, item: JSONObject, backup: Backup
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
         """Run it."""
         data = orjson.dumps(item)
-        request = wire.ExecuteRequest(plugin=self.name, item=data, backup=self._data_of(backup))
-        answer = await self._supervisor.work(self._id, methods.BACKUP_EXECUTE, request)
+        answer = await self._work(methods.BACKUP_EXECUTE, item=data, backup=self._data_of(backup))
         return _changed(self.name, item, data, answer.item), identifiers_of(answer.additionalItems)
 
 
@@ -70,23 +109,17 @@ class RemoteRestoreItemAction(_RemoteAction):
     """A RestoreItemAction of another process. Raises PluginError."""
 
     kind = PluginKind.RESTORE_ITEM_ACTION
-
-    async def applies_to(self) -> ResourceSelector:
-        """Ask for the items that it applies to."""
-        request = wire.RestoreItemActionAppliesToRequest(plugin=self.name)
-        answer = await self._supervisor.question(self._id, methods.RESTORE_APPLIES_TO, request)
-        return selector_of(answer.ResourceSelector)
+    asking = methods.RESTORE_APPLIES_TO
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Run it."""
         data = orjson.dumps(given.item)
-        request = wire.RestoreItemActionExecuteRequest(
-            plugin=self.name,
+        answer = await self._work(
+            methods.RESTORE_EXECUTE,
             item=data,
             restore=self._data_of(given.restore),
             itemFromBackup=orjson.dumps(given.item_from_backup),
         )
-        answer = await self._supervisor.work(self._id, methods.RESTORE_EXECUTE, request)
         return RestoreItemOutput(
             item=_changed(self.name, given.item, data, answer.item),
             additional_items=identifiers_of(answer.additionalItems),
@@ -98,37 +131,26 @@ class RemoteDeleteItemAction(_RemoteAction):
     """A DeleteItemAction of another process. Raises PluginError."""
 
     kind = PluginKind.DELETE_ITEM_ACTION
-
-    async def applies_to(self) -> ResourceSelector:
-        """Ask for the items that it applies to."""
-        request = wire.DeleteItemActionAppliesToRequest(plugin=self.name)
-        answer = await self._supervisor.question(self._id, methods.DELETE_APPLIES_TO, request)
-        return selector_of(answer.ResourceSelector)
+    asking = methods.DELETE_APPLIES_TO
 
     async def execute(self, item: JSONObject, backup: Backup) -> None:
         """Run it."""
-        request = wire.DeleteItemActionExecuteRequest(
-            plugin=self.name, item=orjson.dumps(item), backup=self._data_of(backup)
-        )
-        await self._supervisor.work(self._id, methods.DELETE_EXECUTE, request)
+        await self._work(methods.DELETE_EXECUTE, item=orjson.dumps(item), backup=self._data_of(backup))
 
 
-class RemoteBackupItemActionV2(_RemoteAction):
+class RemoteBackupItemActionV2(_RemoteActionV2):
     """A BackupItemActionV2 of another process. Raises PluginError."""
 
     kind = PluginKind.BACKUP_ITEM_ACTION_V2
-
-    async def applies_to(self) -> ResourceSelector:
-        """Ask for the items that it applies to."""
-        request = v2.BackupItemActionAppliesToRequest(plugin=self.name)
-        answer = await self._supervisor.question(self._id, methods.BACKUP_V2_APPLIES_TO, request)
-        return selector_of(answer.ResourceSelector)
+    asking = methods.BACKUP_V2_APPLIES_TO
+    asking_progress = methods.BACKUP_V2_PROGRESS
+    cancelling = methods.BACKUP_V2_CANCEL
+    about = "backup"
 
     async def execute(self, item: JSONObject, backup: Backup) -> BackupItemOutput:
         """Run it."""
         data = orjson.dumps(item)
-        request = v2.ExecuteRequest(plugin=self.name, item=data, backup=self._data_of(backup))
-        answer = await self._supervisor.work(self._id, methods.BACKUP_V2_EXECUTE, request)
+        answer = await self._work(methods.BACKUP_V2_EXECUTE, item=data, backup=self._data_of(backup))
         return BackupItemOutput(
             item=_changed(self.name, item, data, answer.item),
             additional_items=identifiers_of(answer.additionalItems),
@@ -136,43 +158,25 @@ class RemoteBackupItemActionV2(_RemoteAction):
             post_operation_items=identifiers_of(answer.postOperationItems),
         )
 
-    async def progress(self, operation_id: str, backup: Backup) -> OperationProgress:
-        """How far an operation is."""
-        request = v2.BackupItemActionProgressRequest(
-            plugin=self.name, operationID=operation_id, backup=self._data_of(backup)
-        )
-        answer = await self._supervisor.question(self._id, methods.BACKUP_V2_PROGRESS, request)
-        return progress_of(answer.progress)
 
-    async def cancel(self, operation_id: str, backup: Backup) -> None:
-        """Stop an operation."""
-        request = v2.BackupItemActionCancelRequest(
-            plugin=self.name, operationID=operation_id, backup=self._data_of(backup)
-        )
-        await self._supervisor.question(self._id, methods.BACKUP_V2_CANCEL, request)
-
-
-class RemoteRestoreItemActionV2(_RemoteAction):
+class RemoteRestoreItemActionV2(_RemoteActionV2):
     """A RestoreItemActionV2 of another process. Raises PluginError."""
 
     kind = PluginKind.RESTORE_ITEM_ACTION_V2
-
-    async def applies_to(self) -> ResourceSelector:
-        """Ask for the items that it applies to."""
-        request = v2.RestoreItemActionAppliesToRequest(plugin=self.name)
-        answer = await self._supervisor.question(self._id, methods.RESTORE_V2_APPLIES_TO, request)
-        return selector_of(answer.ResourceSelector)
+    asking = methods.RESTORE_V2_APPLIES_TO
+    asking_progress = methods.RESTORE_V2_PROGRESS
+    cancelling = methods.RESTORE_V2_CANCEL
+    about = "restore"
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Run it."""
         data = orjson.dumps(given.item)
-        request = v2.RestoreItemActionExecuteRequest(
-            plugin=self.name,
+        answer = await self._work(
+            methods.RESTORE_V2_EXECUTE,
             item=data,
             restore=self._data_of(given.restore),
             itemFromBackup=orjson.dumps(given.item_from_backup),
         )
-        answer = await self._supervisor.work(self._id, methods.RESTORE_V2_EXECUTE, request)
         has_timeout = answer.HasField("additionalItemsReadyTimeout")
         return RestoreItemOutput(
             item=_changed(self.name, given.item, data, answer.item),
@@ -185,27 +189,11 @@ class RemoteRestoreItemActionV2(_RemoteAction):
             ),
         )
 
-    async def progress(self, operation_id: str, restore: Restore) -> OperationProgress:
-        """How far an operation is."""
-        request = v2.RestoreItemActionProgressRequest(
-            plugin=self.name, operationID=operation_id, restore=self._data_of(restore)
-        )
-        answer = await self._supervisor.question(self._id, methods.RESTORE_V2_PROGRESS, request)
-        return progress_of(answer.progress)
-
-    async def cancel(self, operation_id: str, restore: Restore) -> None:
-        """Stop an operation."""
-        request = v2.RestoreItemActionCancelRequest(
-            plugin=self.name, operationID=operation_id, restore=self._data_of(restore)
-        )
-        await self._supervisor.question(self._id, methods.RESTORE_V2_CANCEL, request)
-
     async def are_additional_items_ready(self, items: Sequence[ResourceIdentifier], restore: Restore) -> bool:
         """Whether the item may be created now."""
-        request = v2.RestoreItemActionItemsReadyRequest(
-            plugin=self.name, restore=self._data_of(restore), additionalItems=messages_of(items)
+        answer = await self._question(
+            methods.RESTORE_V2_READY, restore=self._data_of(restore), additionalItems=messages_of(items)
         )
-        answer = await self._supervisor.question(self._id, methods.RESTORE_V2_READY, request)
         return answer.ready
 
 
@@ -213,19 +201,13 @@ class RemoteItemBlockAction(_RemoteAction):
     """An ItemBlockAction of another process. Raises PluginError."""
 
     kind = PluginKind.ITEM_BLOCK_ACTION
-
-    async def applies_to(self) -> ResourceSelector:
-        """Ask for the items that it applies to."""
-        request = blocks.ItemBlockActionAppliesToRequest(plugin=self.name)
-        answer = await self._supervisor.question(self._id, methods.BLOCK_APPLIES_TO, request)
-        return selector_of(answer.ResourceSelector)
+    asking = methods.BLOCK_APPLIES_TO
 
     async def get_related_items(self, item: JSONObject, backup: Backup) -> Sequence[ResourceIdentifier]:
         """The items that belong to an item."""
-        request = blocks.ItemBlockActionGetRelatedItemsRequest(
-            plugin=self.name, item=orjson.dumps(item), backup=self._data_of(backup)
+        answer = await self._work(
+            methods.BLOCK_RELATED_ITEMS, item=orjson.dumps(item), backup=self._data_of(backup)
         )
-        answer = await self._supervisor.work(self._id, methods.BLOCK_RELATED_ITEMS, request)
         return identifiers_of(answer.relatedItems)
 
 

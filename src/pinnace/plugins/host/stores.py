@@ -9,24 +9,17 @@ import orjson
 from pinnace.api.objects import JSONObject
 from pinnace.plugins.calling import MeteredBody
 from pinnace.plugins.errors import PluginCallError
-from pinnace.plugins.host.actions import item_of
-from pinnace.plugins.host.supervisor import Supervisor
-from pinnace.plugins.kinds import PluginId, PluginKind
+from pinnace.plugins.host.actions import RemotePlugin, item_of
+from pinnace.plugins.kinds import PluginKind
 from pinnace.plugins.protocol import methods
 from pinnace.plugins.protocol import velero_pb2 as wire
 from pinnace.plugins.protocols import VolumeInfo
 
 
-class _Initialised:
+class _Initialised(RemotePlugin):
     """A plugin that is configured once before its first use."""
 
-    kind: PluginKind
-
-    def __init__(self, name: str, supervisor: Supervisor) -> None:
-        self.name = name
-        self._id = PluginId(self.kind, name)
-        self._supervisor = supervisor
-        self._initialised = False
+    _initialised = False
 
     async def init(self, config: Mapping[str, str]) -> None:
         """Configure it. Raises PluginCallError `already initialized` the second time. (PLG-021)"""
@@ -66,8 +59,7 @@ class RemoteObjectStore(_Initialised):
 
     async def object_exists(self, bucket: str, key: str) -> bool:
         """Whether there is such an object."""
-        request = wire.ObjectExistsRequest(plugin=self.name, bucket=bucket, key=key)
-        return (await self._supervisor.question(self._id, methods.OBJECT_EXISTS, request)).exists
+        return (await self._question(methods.OBJECT_EXISTS, bucket=bucket, key=key)).exists
 
     async def get_object(self, bucket: str, key: str) -> AsyncGenerator[bytes, None]:
         """The bytes of an object; stopping early cancels the call."""
@@ -79,27 +71,22 @@ class RemoteObjectStore(_Initialised):
 
     async def list_common_prefixes(self, bucket: str, prefix: str, delimiter: str) -> Sequence[str]:
         """The prefixes up to the next delimiter."""
-        request = wire.ListCommonPrefixesRequest(
-            plugin=self.name, bucket=bucket, delimiter=delimiter, prefix=prefix
-        )
-        answer = await self._supervisor.work(self._id, methods.LIST_COMMON_PREFIXES, request)
-        return list(answer.prefixes)
+        method = methods.LIST_COMMON_PREFIXES
+        return list((await self._work(method, bucket=bucket, delimiter=delimiter, prefix=prefix)).prefixes)
 
     async def list_objects(self, bucket: str, prefix: str) -> Sequence[str]:
         """The keys with the prefix."""
-        request = wire.ListObjectsRequest(plugin=self.name, bucket=bucket, prefix=prefix)
-        return list((await self._supervisor.work(self._id, methods.LIST_OBJECTS, request)).keys)
+        return list((await self._work(methods.LIST_OBJECTS, bucket=bucket, prefix=prefix)).keys)
 
     async def delete_object(self, bucket: str, key: str) -> None:
         """Delete an object."""
-        request = wire.DeleteObjectRequest(plugin=self.name, bucket=bucket, key=key)
-        await self._supervisor.question(self._id, methods.DELETE_OBJECT, request)
+        await self._question(methods.DELETE_OBJECT, bucket=bucket, key=key)
 
     async def create_signed_url(self, bucket: str, key: str, ttl: timedelta) -> str:
         """A URL to read an object with."""
         nanoseconds = ttl // timedelta(microseconds=1) * 1000
-        request = wire.CreateSignedURLRequest(plugin=self.name, bucket=bucket, key=key, ttl=nanoseconds)
-        return (await self._supervisor.question(self._id, methods.CREATE_SIGNED_URL, request)).url
+        method = methods.CREATE_SIGNED_URL
+        return (await self._question(method, bucket=bucket, key=key, ttl=nanoseconds)).url
 
 
 class RemoteVolumeSnapshotter(_Initialised):
@@ -111,54 +98,43 @@ class RemoteVolumeSnapshotter(_Initialised):
         self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
     ) -> str:
         """Make a volume."""
-        request = wire.CreateVolumeRequest(
-            plugin=self.name,
+        answer = await self._work(
+            methods.CREATE_VOLUME,
+            leaves_behind=f"a volume from snapshot {snapshot_id} that nothing uses",
             snapshotID=snapshot_id,
             volumeType=volume_type,
             volumeAZ=volume_az,
             iops=iops or 0,
         )
-        answer = await self._supervisor.work(
-            self._id,
-            methods.CREATE_VOLUME,
-            request,
-            leaves_behind=f"a volume from snapshot {snapshot_id} that nothing uses",
-        )
         return answer.volumeID
 
     async def get_volume_info(self, volume_id: str, volume_az: str) -> VolumeInfo:
         """Type and speed of a volume."""
-        request = wire.GetVolumeInfoRequest(plugin=self.name, volumeID=volume_id, volumeAZ=volume_az)
-        answer = await self._supervisor.work(self._id, methods.GET_VOLUME_INFO, request)
+        answer = await self._work(methods.GET_VOLUME_INFO, volumeID=volume_id, volumeAZ=volume_az)
         return VolumeInfo(volume_type=answer.volumeType, iops=answer.iops or None)
 
     async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str:
         """Take a snapshot."""
-        request = wire.CreateSnapshotRequest(
-            plugin=self.name, volumeID=volume_id, volumeAZ=volume_az, tags=tags
-        )
-        answer = await self._supervisor.work(
-            self._id,
+        answer = await self._work(
             methods.CREATE_SNAPSHOT,
-            request,
             leaves_behind=f"a snapshot of volume {volume_id} that no backup knows",
+            volumeID=volume_id,
+            volumeAZ=volume_az,
+            tags=tags,
         )
         return answer.snapshotID
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot."""
-        request = wire.DeleteSnapshotRequest(plugin=self.name, snapshotID=snapshot_id)
-        await self._supervisor.work(self._id, methods.DELETE_SNAPSHOT, request)
+        await self._work(methods.DELETE_SNAPSHOT, snapshotID=snapshot_id)
 
     async def get_volume_id(self, persistent_volume: JSONObject) -> str:
         """The id of a volume at the provider."""
-        request = wire.GetVolumeIDRequest(plugin=self.name, persistentVolume=orjson.dumps(persistent_volume))
-        return (await self._supervisor.work(self._id, methods.GET_VOLUME_ID, request)).volumeID
+        volume = orjson.dumps(persistent_volume)
+        return (await self._work(methods.GET_VOLUME_ID, persistentVolume=volume)).volumeID
 
     async def set_volume_id(self, persistent_volume: JSONObject, volume_id: str) -> JSONObject:
         """The persistent volume with another id."""
-        request = wire.SetVolumeIDRequest(
-            plugin=self.name, persistentVolume=orjson.dumps(persistent_volume), volumeID=volume_id
-        )
-        answer = await self._supervisor.work(self._id, methods.SET_VOLUME_ID, request)
+        volume = orjson.dumps(persistent_volume)
+        answer = await self._work(methods.SET_VOLUME_ID, persistentVolume=volume, volumeID=volume_id)
         return item_of(self.name, answer.persistentVolume)
