@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from pinnace.api.chosen_objects import ObjectName
+from pinnace.api.objects import JSONObject
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.validation import pair_errors
@@ -32,15 +33,14 @@ from pinnace.cli.connect import open_cluster, pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
+from pinnace.cli.settings import Settings
 from pinnace.client.errors import ClientError, FileMissing, FileNotOffered, PartsUnsupported
 from pinnace.client.interface import Backend, DownloadOptions
 from pinnace.operations.workdir import work_directory
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from pinnace.api.objects import JSONObject
     from pinnace.browse.differences import Difference
-    from pinnace.cli.settings import Settings
     from pinnace.kube.client import KubeClient
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ class Library(msgspec.Struct):
         backend: where the backups are.
     """
 
-    settings: "Settings"
+    settings: Settings
     backend: Backend
     folder: Path
     options: DownloadOptions
@@ -172,7 +172,7 @@ def _tell(text: str) -> None:
     complain(pasteable(text))
 
 
-def _age(backup: "JSONObject") -> tuple[str, str]:
+def _age(backup: JSONObject) -> tuple[str, str]:
     status = backup.get("status") or {}
     return str(status.get("startTimestamp") or ""), backup["metadata"]["name"]
 

@@ -1,17 +1,14 @@
 """`backup verify`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from pinnace.api.values.durations import Duration
 from pinnace.cli.browse.options import BrowseOptions, output_format
 from pinnace.cli.common.options import repository_password
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, arguments, comma_list, flag, switch, text
 from pinnace.cli.declaring.types import WaitFlag
 from pinnace.cli.declaring.values import NAMESPACES, Value
-
-if TYPE_CHECKING:
-    from pinnace.api.values.durations import Duration
 
 
 class BackupVerifyOptions(BrowseOptions):
@@ -47,7 +44,7 @@ class BackupVerifyOptions(BrowseOptions):
     include_namespaces: Sequence[str] = comma_list(
         section=Section.WHAT, value=NAMESPACES, help="With --restore: only these namespaces of the backup."
     )
-    ready_timeout: "Duration" = flag(
+    ready_timeout: Duration = flag(
         type=WaitFlag(),
         default="5m0s",
         before="timeout",

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from pinnace._version import __version__
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.cli.declaring.commands import command
 from pinnace.cli.declaring.fields import flag, switch
 from pinnace.cli.declaring.types import WaitFlag
 from pinnace.cli.output.printing import DataOptions, encode
 
 if TYPE_CHECKING:
-    from pinnace.api.objects import JSONObject
-    from pinnace.api.values.durations import Duration
     from pinnace.cli.settings import Settings
 
 
@@ -20,7 +20,7 @@ class VersionOptions(DataOptions):
     """`version`."""
 
     client_only: bool = switch(help="Do not ask the server.")
-    timeout: "Duration" = flag(type=WaitFlag(), default="5s", help="How long to wait for the server.")
+    timeout: Duration = flag(type=WaitFlag(), default="5s", help="How long to wait for the server.")
 
 
 @command(

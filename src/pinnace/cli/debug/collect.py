@@ -8,7 +8,7 @@ import platform
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pinnace._version import __version__
 from pinnace.api import kinds, labels
@@ -29,12 +29,9 @@ from pinnace.client.errors import ClientError
 from pinnace.client.interface import DownloadOptions, fetch, fetch_json
 from pinnace.client.server import ServerBackend
 from pinnace.client.server_status import answered, ask_server
+from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DAEMON_SETS, DEPLOYMENTS, EVENTS, PODS, known
-
-if TYPE_CHECKING:
-    from pinnace.kube.client import KubeClient
-
 
 STATUS_TIMEOUT_SECONDS = 5.0
 LOG_LINES = 100_000
@@ -51,7 +48,7 @@ class Collector:
     """Collects the parts of one bundle."""
 
     def __init__(
-        self, client: "KubeClient", settings: Settings, bundle: Bundle, on_part: Callable[[str], None]
+        self, client: KubeClient, settings: Settings, bundle: Bundle, on_part: Callable[[str], None]
     ) -> None:
         self._client = client
         self._namespace = settings.namespace

@@ -1,8 +1,9 @@
 """`install`. (docs/spec: CLI 11)"""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pinnace.api.values.durations import Duration
 from pinnace.cli.common.refused import OF_INSTALL, refused
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, comma_list, duration, flag, key_values, switch, text
@@ -10,9 +11,6 @@ from pinnace.cli.declaring.types import Enum, Number
 from pinnace.cli.declaring.values import FEATURES, FILE, FOLDER, PROVIDER, Value, formats
 from pinnace.cli.output.printing import OutputOptions
 from pinnace.installing.options import KUBELET_ROOT
-
-if TYPE_CHECKING:
-    from pinnace.api.values.durations import Duration
 
 CPU: Final = Value("CPU", like="500m, 2")
 CONFIG_MAP: Final = Value("CONFIGMAP")
@@ -138,7 +136,7 @@ class InstallFlags(OutputOptions):
         default=None,
         help="Program that saves pod volumes. [default: kopia; with --apply as it was]",
     )
-    maintenance_frequency: "Duration" = duration(
+    maintenance_frequency: Duration = duration(
         "--default-restic-prune-frequency",
         "--default-repo-maintain-frequency",
         default="0s",
@@ -149,12 +147,12 @@ class InstallFlags(OutputOptions):
         value=FILE,
         help="File with the password of all restic repositories, instead of Velero's well-known one.",
     )
-    pod_volume_operation_timeout: "Duration" = duration(
+    pod_volume_operation_timeout: Duration = duration(
         default="0s",
         help="How long the pod volumes of one run may take; 0 leaves it to the server.",
         show_default=False,
     )
-    garbage_collection_frequency: "Duration" = duration(
+    garbage_collection_frequency: Duration = duration(
         default="0s",
         help="How often expired backups are looked for; 0 leaves it to the server.",
         show_default=False,

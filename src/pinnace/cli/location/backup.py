@@ -5,7 +5,6 @@ import base64
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 import click
 
@@ -37,12 +36,9 @@ from pinnace.cli.settings import Settings
 from pinnace.client.interface import Backend
 from pinnace.client.lease import telling_of_absence
 from pinnace.client.server import ServerBackend
+from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
-
-if TYPE_CHECKING:
-    from pinnace.kube.client import KubeClient
-
 
 VALIDATION_SECONDS = 60.0
 POLL_SECONDS = 0.25
@@ -182,7 +178,7 @@ async def _submit(settings: Settings, location: BackupStorageLocation) -> None:
 
 
 @asynccontextmanager
-async def _others_not_default(client: "KubeClient", namespace: str, name: str) -> AsyncIterator[None]:
+async def _others_not_default(client: KubeClient, namespace: str, name: str) -> AsyncIterator[None]:
     """Unset `spec.default` of all other locations; it is set again if the work inside fails."""
     others = [
         obj["metadata"]["name"]

@@ -1,17 +1,14 @@
 """`backup-location create`. (docs/spec: CLI 7.1)"""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from pinnace.api.values.durations import Duration
 from pinnace.cli.common.options import credential
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, arguments, duration, flag, key_values, switch, text
 from pinnace.cli.declaring.types import Enum
 from pinnace.cli.declaring.values import FILE, NEW, PROVIDER
 from pinnace.cli.output.printing import CreateOptions
-
-if TYPE_CHECKING:
-    from pinnace.api.values.durations import Duration
 
 
 class BackupLocationCreateOptions(CreateOptions):
@@ -29,10 +26,8 @@ class BackupLocationCreateOptions(CreateOptions):
     prefix: str = text(section=Section.WHERE, help="Path inside the bucket.")
     credential: Mapping[str, str] = credential()
     default: bool = switch(help="Make it the location of backups that name none.")
-    backup_sync_period: "Duration | None" = duration(
-        help="How often to look for backups in it; 0s for never."
-    )
-    validation_frequency: "Duration | None" = duration(help="How often to check it; 0s for once.")
+    backup_sync_period: Duration | None = duration(help="How often to look for backups in it; 0s for never.")
+    validation_frequency: Duration | None = duration(help="How often to check it; 0s for once.")
     config: Mapping[str, str] = key_values(
         section=Section.WHERE,
         help="Settings of the provider: region=...,s3Url=..., or path=/folder with filesystem.",

@@ -1,7 +1,5 @@
 """Implements `snapshot-location create|set`. (docs/spec: CLI 7.5)"""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from pinnace.api.codec import encode
@@ -19,11 +17,9 @@ from pinnace.cli.location.backup import credential_of, credential_patch
 from pinnace.cli.location.snapshot_create import SnapshotLocationCreateOptions
 from pinnace.cli.location.snapshot_set import SnapshotLocationSetOptions
 from pinnace.cli.output.printing import print_unsent
+from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
-
-if TYPE_CHECKING:
-    from pinnace.kube.client import KubeClient
 
 RESOURCE = velero(SNAPSHOT_LOCATION.plural)
 
@@ -73,7 +69,7 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
         )
 
 
-async def _of_provider(client: "KubeClient", namespace: str, provider: str) -> list[str]:
+async def _of_provider(client: KubeClient, namespace: str, provider: str) -> list[str]:
     """The names of all locations of a provider; empty if they cannot be read."""
     try:
         found = await client.list_all(RESOURCE, namespace)

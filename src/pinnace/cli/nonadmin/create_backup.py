@@ -1,7 +1,6 @@
 """`nonadmin backup create`. (docs/spec: NAC)"""
 
-from typing import TYPE_CHECKING
-
+from pinnace.api.values.durations import Duration
 from pinnace.cli.common.options import (
     BackupContentOptions,
     OperationTimeoutOptions,
@@ -9,9 +8,6 @@ from pinnace.cli.common.options import (
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, duration, text, tristate
 from pinnace.cli.declaring.values import TTL, CompletionSource, Value
-
-if TYPE_CHECKING:
-    from pinnace.api.values.durations import Duration
 from pinnace.cli.nonadmin.options import RequestOptions, TenantFilterOptions
 
 
@@ -23,7 +19,7 @@ class TenantBackupOptions(TenantFilterOptions, BackupContentOptions, OperationTi
         value=Value("ORDER"),
         help="Order within types: 'pods=ns1/p1,ns1/p2;secrets=ns1/s1'.",
     )
-    ttl: "Duration | None" = duration(
+    ttl: Duration | None = duration(
         value=TTL,
         before="item_operation_timeout",
         help="How long to keep it; the server's default if not given.",
@@ -40,7 +36,7 @@ class TenantBackupOptions(TenantFilterOptions, BackupContentOptions, OperationTi
         section=Section.VOLUMES,
         help="Back up the files of all pod volumes unless opted out.",
     )
-    csi_snapshot_timeout: "Duration | None" = duration(
+    csi_snapshot_timeout: Duration | None = duration(
         section=Section.VOLUMES,
         help="How long a CSI snapshot may take until the storage system has named it; at most 10m, unless the"
         " administrator allows more.",

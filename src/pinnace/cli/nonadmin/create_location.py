@@ -1,14 +1,11 @@
 """`nonadmin storage-location create`. (docs/spec: NAC)"""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from pinnace.api.values.durations import Duration
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, duration, key_values, text
 from pinnace.cli.declaring.values import PROVIDER, SECRET_KEY
-
-if TYPE_CHECKING:
-    from pinnace.api.values.durations import Duration
 from pinnace.cli.nonadmin.options import RequestOptions
 
 
@@ -26,7 +23,7 @@ class TenantLocationOptions(RequestOptions):
     config: Mapping[str, str] = key_values(
         section=Section.WHERE, help="Settings of the provider: region=...,..."
     )
-    backup_sync_period: "Duration | None" = duration(
+    backup_sync_period: Duration | None = duration(
         before="labels", help="How often to look for backups in it."
     )
 

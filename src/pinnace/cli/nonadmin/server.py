@@ -3,11 +3,11 @@
 import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from pinnace.aio.gc_thresholds import collect_as_usual
+from pinnace.api.values.durations import Duration
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.declaring.commands import command
 from pinnace.cli.declaring.fields import Options, duration, flag, key_values, switch, text, tristate
@@ -18,9 +18,6 @@ from pinnace.cli.errors import InvalidInput
 from pinnace.cli.nonadmin.upstream import UpstreamOptions, log_choice
 from pinnace.cli.process.shared import check_address, process_errors
 from pinnace.store_access.user_agent import user_agent
-
-if TYPE_CHECKING:
-    from pinnace.api.values.durations import Duration
 
 
 class ManagerOptions(Options):
@@ -40,13 +37,13 @@ class ManagerOptions(Options):
     require_approval: bool | None = tristate(
         help="Use storage locations of tenants only once they are approved."
     )
-    garbage_collection_period: "Duration | None" = duration(
+    garbage_collection_period: Duration | None = duration(
         help="How often to remove objects without a request; 0s for never. Default 24h."
     )
-    backup_sync_period: "Duration | None" = duration(
+    backup_sync_period: Duration | None = duration(
         help="How often to make requests for stored backups; 0s for never. Default 2m."
     )
-    velero_backup_sync_period: "Duration | None" = duration(
+    velero_backup_sync_period: Duration | None = duration(
         help="What the backup server's --backup-sync-period is. Default 1m."
     )
     max_unfinished_backups: int | None = flag(

@@ -1,23 +1,19 @@
 """`plugin get`. (docs/spec: CLI 8.1)"""
 
-from typing import TYPE_CHECKING
-
 import click
 
+from pinnace.api.values.durations import Duration
 from pinnace.cli.declaring.commands import command
 from pinnace.cli.declaring.fields import Section, flag
 from pinnace.cli.declaring.types import WaitFlag
 from pinnace.cli.declaring.values import formats
 from pinnace.cli.output.printing import FormatOptions
 
-if TYPE_CHECKING:
-    from pinnace.api.values.durations import Duration
-
 
 class PluginGetOptions(FormatOptions):
     """`plugin get`; its table has neither labels nor columns of labels."""
 
-    timeout: "Duration" = flag(type=WaitFlag(), default="5s", help="How long to wait for the server.")
+    timeout: Duration = flag(type=WaitFlag(), default="5s", help="How long to wait for the server.")
     output_format: str | None = flag(
         "-o",
         "--output",

@@ -1,10 +1,10 @@
 """`server`: the flags of the server process. (docs/spec: CLI 12.1, SRV 2)"""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from pinnace.api.values.durations import Duration
 from pinnace.cli.declaring.commands import command, loaded
 from pinnace.cli.declaring.fields import Section, duration, flag, key_values, string_slice, switch, text
 from pinnace.cli.declaring.types import Enum, Number
@@ -12,9 +12,6 @@ from pinnace.cli.declaring.values import ADDRESS, FOLDER, LOCATION, RESOURCES, T
 from pinnace.cli.process import later_flags
 from pinnace.cli.process.shared import MonitoringOptions
 from pinnace.cli.structs import replace
-
-if TYPE_CHECKING:
-    from pinnace.api.values.durations import Duration
 
 
 class ServerFlags(MonitoringOptions):
@@ -63,10 +60,10 @@ class ServerFlags(MonitoringOptions):
         value=LOCATION,
         help="Location of backups that name none, if no location is marked as default.",
     )
-    backup_sync_period: "Duration" = duration(
+    backup_sync_period: Duration = duration(
         default="1m0s", help="How often backups are looked for in locations that do not set it."
     )
-    store_validation_frequency: "Duration" = duration(
+    store_validation_frequency: Duration = duration(
         default="1m0s", help="How often locations are checked; 0 = once."
     )
     default_volume_snapshot_locations: Mapping[str, str] = key_values(
@@ -74,36 +71,36 @@ class ServerFlags(MonitoringOptions):
         value=Value("PROVIDER:LOCATION,..."),
         help="Snapshot location of each provider that has several: provider:location,...",
     )
-    restic_timeout: "Duration" = duration(
+    restic_timeout: Duration = duration(
         "--restic-timeout",
         "--fs-backup-timeout",
         default="4h0m0s",
         help="How long all pod volumes of one backup or restore may take.",
     )
-    default_restic_prune_frequency: "Duration" = duration(
+    default_restic_prune_frequency: Duration = duration(
         "--default-restic-prune-frequency",
         "--default-repo-maintain-frequency",
         default="168h0m0s",
         help="How often restic repositories are pruned, if they do not set it.",
     )
-    terminating_resource_timeout: "Duration" = duration(
+    terminating_resource_timeout: Duration = duration(
         default="10m0s", help="How long a restore waits for namespaces and volumes that are being deleted."
     )
-    resource_timeout: "Duration" = duration(
+    resource_timeout: Duration = duration(
         default="10m0s",
         help="How long a restore waits for the definitions of custom resources, and for additional items of"
         " actions.",
     )
-    item_operation_sync_frequency: "Duration" = duration(
+    item_operation_sync_frequency: Duration = duration(
         default="10s", help="How often operations of plugins are asked for their progress."
     )
-    default_item_operation_timeout: "Duration" = duration(
+    default_item_operation_timeout: Duration = duration(
         default="4h0m0s", help="How long an operation may take if its backup or restore does not set it."
     )
-    default_backup_ttl: "Duration" = duration(
+    default_backup_ttl: Duration = duration(
         default="720h0m0s", value=TTL, help="How long backups are kept that do not set it."
     )
-    garbage_collection_frequency: "Duration" = duration(
+    garbage_collection_frequency: Duration = duration(
         default="1h0m0s", help="How often expired backups are looked for."
     )
     uploader_type: str = flag(
@@ -142,7 +139,7 @@ class ServerFlags(MonitoringOptions):
         default=True,
         help="Work only while holding the Lease of this namespace (default true).",
     )
-    leader_elect_lease_duration: "Duration" = duration(
+    leader_elect_lease_duration: Duration = duration(
         default="1m0s",
         help="How long a Lease lasts without being renewed: how soon another server takes over from one that"
         " died, and how long an outage of the API server the leader survives.",
