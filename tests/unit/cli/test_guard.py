@@ -79,8 +79,11 @@ def test_a_table_has_only_its_own_colours() -> None:
     phases = {"\x1b[1mloud": "Completed", "b": "\x1b[32mCompleted\x1b[0m"}
     objects = [{"metadata": {"name": name}} for name in phases]
     table = Table(
-        columns=("NAME", "STATUS", "AGE"),
-        row=lambda obj: [obj["metadata"]["name"], phases[obj["metadata"]["name"]], "1d"],
+        columns=(
+            ("NAME", lambda obj: obj["metadata"]["name"]),
+            ("STATUS", lambda obj: phases[obj["metadata"]["name"]]),
+            ("AGE", lambda _obj: "1d"),
+        ),
     )
     shown = render_table(objects, table, OutputFlags(format=None, colour=True))
     assert "\\x1b[1mloud" in shown

@@ -1,6 +1,6 @@
 """The kinds of the tenants' commands, and the namespace that the commands work in."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -38,29 +38,27 @@ class TenantKind:
     resource: APIResource
     mirror: str
     spec: str
-    extra: tuple[str, Callable[[JSONObject], str]]
+    extra: tuple[str, cells.Cell]
 
     def table(self) -> Table:
-        """NAME, REQUEST, STATUS, the extra column, QUEUE, CREATED, REASON."""
+        """The table of the requests, with their state, that of the server's work, and the extra column."""
 
-        def row(obj: JSONObject) -> list[str]:
-            position = member(obj, "status", "queueInfo", "estimatedQueuePosition")
-            return [
-                obj["metadata"]["name"],
-                text(obj, "status", "phase") or "New",
-                text(obj, "status", self.mirror, "status", "phase"),
-                self.extra[1](obj),
-                "" if position is None else str(position),
-                cells.local_time(obj["metadata"].get("creationTimestamp"), "<nil>"),
-                reason(obj),
-            ]
+        def position(obj: JSONObject) -> str:
+            found = member(obj, "status", "queueInfo", "estimatedQueuePosition")
+            return "" if found is None else str(found)
 
         now = utcnow()
         return Table(
-            columns=("NAME", "REQUEST", "STATUS", self.extra[0], "QUEUE", "CREATED", "REASON"),
-            row=row,
-            wide_columns=("AGE",),
-            wide=lambda obj: [cells.age(obj, now)],
+            columns=(
+                ("NAME", cells.name),
+                ("REQUEST", cells.phase),
+                ("STATUS", cells.field("status", self.mirror, "status", "phase")),
+                self.extra,
+                ("QUEUE", position),
+                ("CREATED", cells.moment("metadata", "creationTimestamp")),
+                ("REASON", reason),
+            ),
+            wide=(("AGE", lambda obj: cells.age(obj, now)),),
         )
 
 
@@ -71,33 +69,24 @@ def reason(obj: JSONObject) -> str:
     return refusals[-1] if refusals else ""
 
 
-def _storage(obj: JSONObject) -> str:
-    return text(obj, "spec", "backupSpec", "storageLocation") or "default"
-
-
-def _from(obj: JSONObject) -> str:
-    return text(obj, "spec", "restoreSpec", "backupName")
-
-
-def _bucket(obj: JSONObject) -> str:
-    return text(obj, "spec", "backupStorageLocationSpec", "objectStorage", "bucket")
-
-
 KINDS = {
     "backup": TenantKind(
         resource=NON_ADMIN_BACKUPS,
         mirror="veleroBackup",
         spec="backupSpec",
-        extra=("STORAGE LOCATION", _storage),
+        extra=("STORAGE LOCATION", cells.field("spec", "backupSpec", "storageLocation", absent="default")),
     ),
     "restore": TenantKind(
-        resource=NON_ADMIN_RESTORES, mirror="veleroRestore", spec="restoreSpec", extra=("BACKUP", _from)
+        resource=NON_ADMIN_RESTORES,
+        mirror="veleroRestore",
+        spec="restoreSpec",
+        extra=("BACKUP", cells.field("spec", "restoreSpec", "backupName")),
     ),
     "storage-location": TenantKind(
         resource=NON_ADMIN_LOCATIONS,
         mirror="veleroBackupStorageLocation",
         spec="backupStorageLocationSpec",
-        extra=("BUCKET", _bucket),
+        extra=("BUCKET", cells.field("spec", "backupStorageLocationSpec", "objectStorage", "bucket")),
     ),
 }
 

@@ -1,13 +1,13 @@
 """Values as text for people: times, relative times, selectors, phases. (docs/spec: CLI 2.3)"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.meta import LabelSelector
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, member, text
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
@@ -15,6 +15,25 @@ from pinnace.api.values.relative_times import largest_unit, relative, relative_t
 from pinnace.api.values.times import in_zone, known_time, later
 
 _MOST_DIGITS = 20
+
+
+Cell = Callable[[JSONObject], str]
+"""Makes the cell of a table of an object."""
+
+
+def name(obj: JSONObject) -> str:
+    """The name of an object."""
+    return str(obj["metadata"]["name"])
+
+
+def field(*path: str, absent: str = "") -> Cell:
+    """The cell with the value at a path, or `absent` where there is none."""
+    return lambda obj: str(member(obj, *path) or absent)
+
+
+def moment(*path: str, absent: str = "<nil>") -> Cell:
+    """The cell with the local time at a path, or `absent` where there is none."""
+    return lambda obj: local_time(text(obj, *path), absent)
 
 
 def local_time(text: str | None, absent: str) -> str:

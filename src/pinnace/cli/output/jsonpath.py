@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pinnace.api.objects import JSONObject
@@ -182,15 +183,16 @@ def _fill(parts: Sequence[_Part], value: Any) -> str:
     return "".join(made)
 
 
-def compile_columns(text: str) -> tuple[tuple[str, ...], Callable[[JSONObject], list[str]]]:
-    """The header and the row of `NAME:.metadata.name,PHASE:.status.phase`. Raises ValueError."""
-    names, paths = [], []
+def compile_columns(text: str) -> tuple[tuple[str, Callable[[JSONObject], str]], ...]:
+    """The columns of `NAME:.metadata.name,PHASE:.status.phase`. Raises ValueError."""
+    columns = []
     for column in re.split(r",(?=[^,\[\]]+:)", text):
         name, colon, path = column.partition(":")
         if not (name and colon and path):
             raise ValueError(f"expected NAME:PATH in the custom columns, got {column!r}")
-        names.append(name)
-        paths.append(compile_path(path.strip("{}")))
-    return tuple(names), lambda obj: [
-        ",".join(shown(each) for each in resolve(steps, obj)) or "<none>" for steps in paths
-    ]
+        columns.append((name, partial(_column_cell, compile_path(path.strip("{}")))))
+    return tuple(columns)
+
+
+def _column_cell(steps: Sequence[Step], obj: JSONObject) -> str:
+    return ",".join(shown(each) for each in resolve(steps, obj)) or "<none>"

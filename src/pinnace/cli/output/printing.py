@@ -185,20 +185,22 @@ class ListingOptions(OutputOptions, section=Section.OUTPUT):
         return replace(flags, no_headers=self.no_headers, sort_by=self.sort_by)
 
 
+Columns = tuple[tuple[str, Callable[[JSONObject], str]], ...]
+"""The name of each column, and the function that makes its cell of an object."""
+
+
 class Table(Struct):
-    """How objects of one kind become rows: column names and a function from object to cells.
+    """How objects of one kind become rows.
 
     A column of `optional` is left out when all its cells are empty; those of `wide` are shown with `-o wide`;
     those of `expendable` are left out in this order on a terminal that is too narrow for all.
     """
 
-    columns: tuple[str, ...]
-    row: Callable[[JSONObject], Sequence[str]]
+    columns: Columns
     sort: Callable[[list[JSONObject]], list[JSONObject]] = list
     optional: frozenset[str] = frozenset()
     expendable: tuple[str, ...] = ()
-    wide_columns: tuple[str, ...] = ()
-    wide: Callable[[JSONObject], Sequence[str]] = lambda _obj: ()
+    wide: Columns = ()
 
 
 def _title(obj: JSONObject) -> str:
@@ -229,8 +231,7 @@ def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlag
     elif flags.format == "custom-columns":
         from pinnace.cli.output.jsonpath import compile_columns
 
-        columns, row = compile_columns(flags.template)
-        own, headers = Table(columns=columns, row=row), not flags.no_headers
+        own, headers = Table(columns=compile_columns(flags.template)), not flags.no_headers
         text = render_table(objects, own, OutputFlags(format=None, no_headers=flags.no_headers))
         echo_laid_out(text or (printable(_header(own)) if headers else ""))
     elif flags.format == "name":
@@ -342,9 +343,8 @@ def render_table(
     rows = [row_of(obj, table, flags) for obj in objects]
     if not rows:
         return ""
-    if flags.format == "wide":
-        table = replace(table, columns=(*table.columns, *table.wide_columns))
-    header = [*table.columns, *(key.rpartition("/")[2].upper() for key in flags.label_columns)]
+    header = [name for name, _ in _columns(table, flags)]
+    header += [key.rpartition("/")[2].upper() for key in flags.label_columns]
     header += ["LABELS"] if flags.show_labels else []
     columns: list[Sequence[str]] = [
         column
@@ -361,12 +361,15 @@ def render_table(
 
 def row_of(obj: JSONObject, table: Table, flags: OutputFlags) -> list[str]:
     """The cells of an object, with those that the flags add."""
-    wide = table.wide(obj) if flags.format == "wide" else ()
-    return [*table.row(obj), *wide, *_label_cells(obj, flags)]
+    return [*(cell(obj) for _, cell in _columns(table, flags)), *_label_cells(obj, flags)]
+
+
+def _columns(table: Table, flags: OutputFlags) -> Columns:
+    return table.columns + table.wide if flags.format == "wide" else table.columns
 
 
 def _header(table: Table) -> str:
-    return "   ".join(table.columns) + "\n"
+    return "   ".join(name for name, _ in table.columns) + "\n"
 
 
 _PHASES: Final = frozenset({"STATUS", "PHASE", "REQUEST"})

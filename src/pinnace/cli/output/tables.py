@@ -8,61 +8,47 @@ from typing import Final
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
-from pinnace.cli.output.printing import Table
+from pinnace.cli.output.printing import Columns, Table
 
 _SCHEDULED_NAME: Final = r"^(.*)-([0-9]{14})$"
 
 
 def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
-    """NAME, STATUS, ERRORS, WARNINGS, CREATED, EXPIRES, STORAGE LOCATION, SELECTOR.
-
-    Before the last, QUEUE POSITION if a server has queued one, as Velero has it (docs/spec: BEY 8.1).
-    """
+    """The table of backups; it has QUEUE POSITION if a server has queued one (docs/spec: BEY 8.1)."""
     now = clock()
-
-    def row(backup: JSONObject) -> list[str]:
-        status, spec = cells.status(backup), cells.spec(backup)
-        deleting = backup["metadata"].get("deletionTimestamp")
-        return [
-            backup["metadata"]["name"],
-            "Deleting" if deleting else cells.phase(backup),
-            str(status.get("errors") or 0),
-            str(status.get("warnings") or 0),
-            cells.local_time(status.get("startTimestamp"), "<nil>"),
-            cells.expires(backup, now),
-            spec.get("storageLocation") or "",
-            str(status.get("queuePosition") or ""),
-            cells.selector(spec.get("labelSelector")),
-        ]
-
     return Table(
         columns=(
-            "NAME",
-            "STATUS",
-            "ERRORS",
-            "WARNINGS",
-            "CREATED",
-            "EXPIRES",
-            "STORAGE LOCATION",
-            "QUEUE POSITION",
-            "SELECTOR",
+            ("NAME", cells.name),
+            (
+                "STATUS",
+                lambda obj: "Deleting" if obj["metadata"].get("deletionTimestamp") else cells.phase(obj),
+            ),
+            ("ERRORS", cells.field("status", "errors", absent="0")),
+            ("WARNINGS", cells.field("status", "warnings", absent="0")),
+            ("CREATED", cells.moment("status", "startTimestamp")),
+            ("EXPIRES", lambda obj: cells.expires(obj, now)),
+            ("STORAGE LOCATION", cells.field("spec", "storageLocation")),
+            ("QUEUE POSITION", cells.field("status", "queuePosition")),
+            ("SELECTOR", lambda obj: cells.selector(cells.spec(obj).get("labelSelector"))),
         ),
-        row=row,
         sort=sort_backups,
         optional=frozenset({"QUEUE POSITION"}),
         expendable=("SELECTOR", "STORAGE LOCATION", "EXPIRES", "WARNINGS"),
-        wide_columns=("SIZE", "ITEMS", "DURATION", "AGE"),
-        wide=lambda backup: [cells.tarball_size(backup), *_wide(backup, "itemsBackedUp", now)],
+        wide=(("SIZE", cells.tarball_size), *_of_runs("itemsBackedUp", now)),
     )
 
 
-def _wide(obj: JSONObject, done_field: str, now: datetime) -> list[str]:
-    """ITEMS, DURATION and AGE."""
-    status = cells.status(obj)
-    progress = status.get("progress") or {}
-    done, total = progress.get(done_field), progress.get("totalItems")
-    items = "" if done is None else str(done) if done == total else f"{done}/{total}"
-    return [items, cells.run_time(obj, now), cells.age(obj, now)]
+def _of_runs(done_field: str, now: datetime) -> Columns:
+    def items(obj: JSONObject) -> str:
+        progress = cells.status(obj).get("progress") or {}
+        done, total = progress.get(done_field), progress.get("totalItems")
+        return "" if done is None else str(done) if done == total else f"{done}/{total}"
+
+    return (
+        ("ITEMS", items),
+        ("DURATION", lambda obj: cells.run_time(obj, now)),
+        ("AGE", lambda obj: cells.age(obj, now)),
+    )
 
 
 def sort_backups(backups: list[JSONObject]) -> list[JSONObject]:
@@ -77,38 +63,19 @@ def sort_backups(backups: list[JSONObject]) -> list[JSONObject]:
 
 
 def restore_table(clock: Callable[[], datetime] = utcnow) -> Table:
-    """NAME, BACKUP, STATUS, STARTED, COMPLETED, ERRORS, WARNINGS, CREATED, SELECTOR."""
-    now = clock()
-
-    def row(restore: JSONObject) -> list[str]:
-        status, spec = cells.status(restore), cells.spec(restore)
-        return [
-            restore["metadata"]["name"],
-            spec.get("backupName") or "",
-            cells.phase(restore),
-            cells.local_time(status.get("startTimestamp"), "<nil>"),
-            cells.local_time(status.get("completionTimestamp"), "<nil>"),
-            str(status.get("errors") or 0),
-            str(status.get("warnings") or 0),
-            cells.local_time(restore["metadata"].get("creationTimestamp"), "<nil>"),
-            cells.selector(spec.get("labelSelector")),
-        ]
-
-    columns = (
-        "NAME",
-        "BACKUP",
-        "STATUS",
-        "STARTED",
-        "COMPLETED",
-        "ERRORS",
-        "WARNINGS",
-        "CREATED",
-        "SELECTOR",
-    )
+    """The table of restores."""
     return Table(
-        columns=columns,
-        row=row,
+        columns=(
+            ("NAME", cells.name),
+            ("BACKUP", cells.field("spec", "backupName")),
+            ("STATUS", cells.phase),
+            ("STARTED", cells.moment("status", "startTimestamp")),
+            ("COMPLETED", cells.moment("status", "completionTimestamp")),
+            ("ERRORS", cells.field("status", "errors", absent="0")),
+            ("WARNINGS", cells.field("status", "warnings", absent="0")),
+            ("CREATED", cells.moment("metadata", "creationTimestamp")),
+            ("SELECTOR", lambda obj: cells.selector(cells.spec(obj).get("labelSelector"))),
+        ),
         expendable=("SELECTOR", "CREATED", "STARTED", "COMPLETED", "WARNINGS"),
-        wide_columns=("ITEMS", "DURATION", "AGE"),
-        wide=lambda restore: _wide(restore, "itemsRestored", now),
+        wide=_of_runs("itemsRestored", clock()),
     )

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pinnace.cli.output import cells
-from pinnace.cli.output.printing import OutputFlags, print_objects, render_table
+from pinnace.cli.output.printing import OutputFlags, print_objects, render_table, row_of
 from pinnace.cli.output.tables import backup_table, restore_table, sort_backups
 
 NOW = datetime(2021, 8, 12, 0, 0, 0, tzinfo=UTC)
@@ -100,9 +100,11 @@ def test_no_rows_print_nothing() -> None:
 
 @pytest.mark.spec("CLI-014")
 def test_a_new_backup_shows_placeholders() -> None:
-    row = backup_table(lambda: NOW + timedelta(seconds=1)).row(
-        {"metadata": {"name": "b", "creationTimestamp": "2021-08-12T00:00:00Z"}, "spec": {"ttl": "720h0m0s"}}
-    )
+    new = {
+        "metadata": {"name": "b", "creationTimestamp": "2021-08-12T00:00:00Z"},
+        "spec": {"ttl": "720h0m0s"},
+    }
+    row = row_of(new, backup_table(lambda: NOW + timedelta(seconds=1)), OutputFlags(format=None))
     assert row == ["b", "New", "0", "0", "<nil>", "29d", "", "", "<none>"]
 
 
@@ -155,13 +157,12 @@ def test_the_name_format_prints_one_name_per_line(capsys: pytest.CaptureFixture[
 
 
 def test_a_restore_has_all_columns() -> None:
-    row = restore_table().row(
-        {
-            "metadata": {"name": "r", "creationTimestamp": "2021-08-11T21:43:26Z"},
-            "spec": {"backupName": "b"},
-            "status": {"phase": "InProgress", "startTimestamp": "2021-08-11T21:43:26Z", "warnings": 2},
-        }
-    )
+    running = {
+        "metadata": {"name": "r", "creationTimestamp": "2021-08-11T21:43:26Z"},
+        "spec": {"backupName": "b"},
+        "status": {"phase": "InProgress", "startTimestamp": "2021-08-11T21:43:26Z", "warnings": 2},
+    }
+    row = row_of(running, restore_table(), OutputFlags(format=None))
     assert row == [
         "r", "b", "InProgress", "2021-08-11 21:43:26 +0000 UTC", "<nil>", "0", "2",
         "2021-08-11 21:43:26 +0000 UTC", "<none>",
