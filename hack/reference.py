@@ -19,7 +19,7 @@ from pinnace.cli.declaring.fields import Section
 from pinnace.cli.declaring.sections import flags_of
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.program import cli
-from pinnace.doctor.findings import DOCTOR_CODES
+from pinnace.doctor import findings
 from pinnace.nonadmin.manifests import crds as non_admin_crds
 from pinnace.notices.codes import EXPLANATIONS, Code
 from pinnace.server.monitoring.metrics import ServerMetrics
@@ -278,6 +278,16 @@ def exit_codes() -> str:
     ]
     lines += [f"| {int(code)} | {EXIT_CODES[code][0]} | {EXIT_CODES[code][1]} |" for code in ExitCode]
     return "\n".join(lines) + "\n"
+
+
+def _codes_of(folder: Path) -> list[Code]:
+    """The codes that the modules of a folder name."""
+    text = "".join(path.read_text() for path in folder.rglob("*.py"))
+    named = set(re.findall(r"\bCode\.([A-Z_]+)", text))
+    return [code for code in Code if code.name in named]
+
+
+DOCTOR_CODES = _codes_of(Path(findings.__file__).parent)
 
 
 def doctor() -> str:

@@ -3,7 +3,6 @@
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import first_names
@@ -17,59 +16,6 @@ class Level(enum.StrEnum):
     SKIPPED = "SKIPPED"
     WARNING = "WARNING"
     PROBLEM = "PROBLEM"
-
-
-DOCTOR_CODES: Final = (
-    Code.OK,
-    Code.NOT_APPLICABLE,
-    Code.NOT_PERMITTED,
-    Code.NOT_SERVED,
-    Code.CHECK_FAILED,
-    Code.NOTHING_CHECKED,
-    Code.KUBECONFIG_UNUSABLE,
-    Code.CLUSTER_UNREACHABLE,
-    Code.CREDENTIALS_EXPIRED,
-    Code.CREDENTIALS_EXPIRING,
-    Code.CREDENTIALS_MISSING,
-    Code.CREDENTIALS_REFUSED,
-    Code.NAMESPACE_MISSING,
-    Code.RIGHTS_MISSING,
-    Code.CLOCK_DIFFERS,
-    Code.DEFINITIONS_MISSING,
-    Code.DEFINITIONS_OUTDATED,
-    Code.DEFINITIONS_NARROW,
-    Code.DEFINITIONS_NOT_ESTABLISHED,
-    Code.DEFINITIONS_NOT_VELEROS,
-    Code.SERVER_MISSING,
-    Code.SERVER_NOT_READY,
-    Code.SERVER_SILENT,
-    Code.SERVER_NOT_LEADING,
-    Code.SERVER_VERSION_DIFFERS,
-    Code.AGENTS_NOT_INSTALLED,
-    Code.AGENTS_MISSING,
-    Code.LOCATION_MISSING,
-    Code.LOCATION_DEFAULT,
-    Code.LOCATION_UNAVAILABLE,
-    Code.LOCATION_UNUSABLE,
-    Code.LOCATION_SECRET_MISSING,
-    Code.LOCATION_NOT_CONFIRMED,
-    Code.LOCATION_UNREACHABLE_FROM_HERE,
-    Code.REPOSITORY_NOT_READY,
-    Code.REPOSITORY_LOCKED,
-    Code.SNAPSHOTS_NOT_SERVED,
-    Code.SNAPSHOT_CLASS,
-    Code.SCHEDULE_INVALID,
-    Code.SCHEDULE_LOCATION_MISSING,
-    Code.SCHEDULE_PAUSED,
-    Code.SCHEDULE_AHEAD,
-    Code.SCHEDULE_LATE,
-    Code.SCHEDULE_NOT_VERIFIED,
-    Code.SCHEDULES_WITHOUT_SERVER,
-    Code.BACKUPS_FAILED,
-    Code.BACKUPS_PARTIALLY_FAILED,
-    Code.BACKUPS_UNSOUND,
-)
-"""The codes of findings. (docs/reference/doctor.md)"""
 
 
 @dataclass(frozen=True, slots=True)
