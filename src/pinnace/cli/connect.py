@@ -24,6 +24,7 @@ from pinnace.store_access.user_agent import user_agent
 if TYPE_CHECKING:
     from pinnace.client.caller import Caller
     from pinnace.kube.client import KubeClient
+    from pinnace.kube.transport.config import ClusterConfig
 
 T = TypeVar("T")
 
@@ -215,19 +216,23 @@ def _is_for_tenants() -> bool:
     return "nonadmin" not in words and not {"backup", "restore"}.isdisjoint(words)
 
 
+def cluster_of(settings: Settings) -> "ClusterConfig":
+    """How to connect to the cluster that the settings name. Raises ConfigError if they name none."""
+    from pinnace.kube.config import load_config
+
+    patience_seconds = settings.api_timeout_seconds
+    return load_config(settings.kubeconfig, settings.kubecontext, patience_seconds=patience_seconds)
+
+
 @asynccontextmanager
 async def open_cluster(settings: Settings) -> AsyncIterator["KubeClient"]:
     """A client for the cluster that the settings name. Raises ConfigError if they name none."""
     # Loaded here: the commands that read a location need no HTTP library, which takes longer than they do.
     from pinnace.cli.progress.away import saying_when_away
     from pinnace.kube.client import KubeClient
-    from pinnace.kube.config import load_config
 
-    config = load_config(
-        settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
-    )
     async with (
-        KubeClient(config, user_agent=user_agent(program_name())) as client,
+        KubeClient(cluster_of(settings), user_agent=user_agent(program_name())) as client,
         saying_when_away(client),
     ):
         yield client

@@ -318,16 +318,9 @@ class BackupWork:
 
     def log_options(self, backup: Backup) -> LogOptions:
         """How the log is kept: without other namespaces where a tenant reads it. (docs/spec: NAC 17 A31)"""
-        scope = self._scope
         tenant = backup.metadata.annotations.get(Origin.BACKUP.namespace_annotation, "")
-        hide = hiding_for(tenant, scope.namespace) if tenant else None
-        return LogOptions(
-            level=scope.log_level,
-            fmt=scope.log_format,
-            echo=scope.log_echo,
-            hide=hide,
-            noticed=partial(scope.metrics.noticed, "backup"),
-        )
+        hide = hiding_for(tenant, self._scope.namespace) if tenant else None
+        return replace(self._scope.log_options("backup"), hide=hide)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

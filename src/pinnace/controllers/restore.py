@@ -25,7 +25,7 @@ from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, targets_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes, pod_volumes_in_cluster
-from pinnace.controllers.shared.runs import RESTORE_RUNS, RunDecision, RunReconciler, failed
+from pinnace.controllers.shared.runs import RESTORE_RUNS, RunDecision, RunReconciler, failed, refused
 from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.kube.discovery import Discovery
@@ -159,18 +159,12 @@ class RestoreWork:
         discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
         confinement = await self._bounded(confinement, discovery)
         if confinement.problem:
-            status = msgspec.structs.replace(
-                status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=[confinement.problem]
-            )
-            return RunDecision(begun=msgspec.structs.replace(completed.restore, status=status))
+            return refused(RunDecision(begun=completed.restore), [confinement.problem])
         try:
             spec, default = completed.restore.spec, self._options.default_modifiers
             found = await modifiers_of(scope.client, scope.namespace, spec, default=default)
         except ModifierError as error:
-            status = msgspec.structs.replace(
-                status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=[str(error)]
-            )
-            return RunDecision(begun=msgspec.structs.replace(completed.restore, status=status))
+            return refused(RunDecision(begun=completed.restore), [str(error)])
         status = msgspec.structs.replace(
             status, phase=RestorePhase.IN_PROGRESS, start_timestamp=scope.clock()
         )
@@ -286,17 +280,11 @@ class RestoreWork:
         Args:
             owner: the tenant that owns the location of the backup; empty for the administrator's.
         """
-        scope = self._scope
-        options = LogOptions(
-            level=scope.log_level,
-            fmt=scope.log_format,
-            echo=scope.log_echo,
-            noticed=partial(scope.metrics.noticed, "restore"),
-        )
+        options = self._scope.log_options("restore")
         tenant = owner or restore.metadata.annotations.get(Origin.RESTORE.namespace_annotation, "")
         if not tenant:
             return options
-        hide = hiding_for(tenant, scope.namespace)
+        hide = hiding_for(tenant, self._scope.namespace)
         return msgspec.structs.replace(
             options, hide=hide, hide_results=partial(results_without, tenant=tenant, hide=hide)
         )

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,7 +31,6 @@ from pinnace.doctor import (
 from pinnace.doctor.findings import Finding, judge_refusals, ok, problem, refused, skipped
 from pinnace.doctor.looking import SeenLocation, look_by_server
 from pinnace.kube import config as kube_config
-from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, NAMESPACES, SCHEDULES
@@ -39,6 +39,9 @@ from pinnace.notices.codes import Code
 from pinnace.storage.errors import StorageError
 from pinnace.storage.location_url import location_title
 from pinnace.store_access.user_agent import user_agent
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
 
 Step = Callable[[], Awaitable[list[Finding]]]
 
@@ -117,7 +120,7 @@ class _Examination:
 @asynccontextmanager
 async def _cluster(
     subject: Subject, findings: list[Finding], caller: Caller
-) -> AsyncIterator[KubeClient | None]:
+) -> AsyncIterator["KubeClient | None"]:
     """A client, with findings about kubeconfig and credentials; None if the cluster cannot be reached."""
     from pinnace.kube.client import KubeClient
 
@@ -156,7 +159,7 @@ async def _cluster(
             yield client
 
 
-async def _examine_cluster(client: KubeClient, subject: Subject, examination: _Examination) -> None:
+async def _examine_cluster(client: "KubeClient", subject: Subject, examination: _Examination) -> None:
     """Check the parts that matter with and without a server, and without one the rights of this user."""
     namespaces = subject.namespaces
 
@@ -238,7 +241,7 @@ _OF_SERVER = (
 )
 
 
-async def _missing_namespace(client: KubeClient, namespace: str) -> Finding | None:
+async def _missing_namespace(client: "KubeClient", namespace: str) -> Finding | None:
     """The finding about a namespace that does not exist: all about its server follows from that."""
     why = await ServerBackend(client, namespace).why_empty("backups")
     if not why:
@@ -247,7 +250,7 @@ async def _missing_namespace(client: KubeClient, namespace: str) -> Finding | No
     return problem(server.CHECK, why, remedy, code=Code.NAMESPACE_MISSING)
 
 
-async def _examine_server(client: KubeClient, namespace: str, examination: _Examination) -> None:
+async def _examine_server(client: "KubeClient", namespace: str, examination: _Examination) -> None:
     """Check the parts that only a server has."""
     facts: server.ServerFacts | None = None
     missing = await _missing_namespace(client, namespace)
@@ -318,7 +321,7 @@ async def _examine_server(client: KubeClient, namespace: str, examination: _Exam
 
 
 async def _examine_one(
-    client: KubeClient, facts: server.ServerFacts | None, location: JSONObject
+    client: "KubeClient", facts: server.ServerFacts | None, location: JSONObject
 ) -> tuple[SeenLocation, locations.Probe]:
     """Look at one location from here, and have the server look at it, both at the same time.
 

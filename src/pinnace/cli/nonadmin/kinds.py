@@ -9,7 +9,7 @@ import click
 
 from pinnace.api.objects import JSONObject, listed, member, text
 from pinnace.api.values.times import utcnow
-from pinnace.cli.connect import need_no_location, settings_of
+from pinnace.cli.connect import cluster_of, need_no_location, settings_of
 from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Table
@@ -103,13 +103,10 @@ class Home:
 async def open_home(ctx: click.Context) -> AsyncIterator[Home]:
     """Open the namespace of `--namespace`, of the kubeconfig's context, or `default`. Raises ConfigError."""
     from pinnace.kube.client import KubeClient
-    from pinnace.kube.config import load_config
 
     settings = settings_of(ctx)
     need_no_location(settings, "nonadmin")
-    config = load_config(
-        settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
-    )
+    config = cluster_of(settings)
     namespace = ctx.ensure_object(GlobalFlags).namespace or config.namespace or "default"
     async with KubeClient(config, user_agent=user_agent("pinnace")) as client:
         yield Home(client, namespace)

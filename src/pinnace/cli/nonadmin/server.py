@@ -1,12 +1,10 @@
 """`nonadmin server`: the flags of the self-service process. (docs/spec: NAC 2)"""
 
-import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
-from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.api.values.durations import Duration
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.declaring.commands import command
@@ -16,7 +14,7 @@ from pinnace.cli.declaring.types import Number
 from pinnace.cli.declaring.values import ADDRESS, LOCATION, Value
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.nonadmin.upstream import UpstreamOptions, log_choice
-from pinnace.cli.process.shared import check_address, process_errors
+from pinnace.cli.process.shared import check_address, process_errors, run_process
 from pinnace.store_access.user_agent import user_agent
 
 
@@ -87,7 +85,6 @@ def server(ctx: click.Context, flags: NonAdminServerFlags) -> None:
     The environment may say WATCH_NAMESPACE (the namespace), LOG_LEVEL (0 panic to 6 trace, or a name) and
     LOG_FORMAT (text or json). Flags win over the config map, the environment over flags that begin with zap.
     """
-    from pinnace.kube.config import load_config
     from pinnace.nonadmin.settings.source import SettingsFlags
     from pinnace.runtime.logfields import get_logger
     from pinnace.server.monitoring.logging import configure_logging
@@ -120,11 +117,8 @@ def server(ctx: click.Context, flags: NonAdminServerFlags) -> None:
     for remark in choice.remarks:
         get_logger(__name__).warning(remark)
     with process_errors():
-        config = load_config(
-            settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
-        )
-        collect_as_usual()
-        asyncio.run(run_nonadmin(config, options, user_agent=user_agent("pinnace-nonadmin")))
+        agent = user_agent("pinnace-nonadmin")
+        run_process(settings, lambda config: run_nonadmin(config, options, user_agent=agent))
 
 
 def _entries(values: Iterable[str]) -> tuple[str, ...]:

@@ -1,13 +1,11 @@
 """`node-agent`, or `restic server`: the flags of the process on each node. (docs/spec: SRV 16, PVL 3)"""
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.declaring.commands import command
 from pinnace.cli.declaring.fields import arguments, flag, text
@@ -15,11 +13,17 @@ from pinnace.cli.declaring.types import Number
 from pinnace.cli.declaring.values import FOLDER
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.process import later_flags
-from pinnace.cli.process.shared import MonitoringOptions, at_least_one, check_address, process_errors
+from pinnace.cli.process.shared import (
+    MonitoringOptions,
+    at_least_one,
+    check_address,
+    process_errors,
+    run_process,
+    scratch_folder,
+)
 from pinnace.store_access.user_agent import user_agent
 
 NODE_VARIABLE = "NODE_NAME"
-SCRATCH_VARIABLE = "VELERO_SCRATCH_DIR"
 
 
 class NodeAgentFlags(MonitoringOptions):
@@ -83,7 +87,6 @@ def server(ctx: click.Context, flags: NodeAgentFlags) -> None:
 
 
 def _serve(ctx: click.Context, flags: NodeAgentFlags) -> None:
-    from pinnace.kube.config import load_config
     from pinnace.runtime.logfields import get_logger
     from pinnace.server.checks import StartupError
     from pinnace.server.monitoring.logging import configure_logging
@@ -92,7 +95,6 @@ def _serve(ctx: click.Context, flags: NodeAgentFlags) -> None:
     settings = settings_of(ctx)
     need_no_location(settings, "the node agent")
     check_address("--metrics-address", flags.metrics_address)
-    scratch = os.environ.get(SCRATCH_VARIABLE)
     options = NodeAgentOptions(
         namespace=settings.namespace,
         node=node_name(os.environ),
@@ -101,17 +103,14 @@ def _serve(ctx: click.Context, flags: NodeAgentFlags) -> None:
         backup_workers=at_least_one("--backup-workers", flags.backup_workers),
         restore_workers=at_least_one("--restore-workers", flags.restore_workers),
         config_map=flags.node_agent_configmap,
-        scratch=Path(scratch) if scratch else None,
+        scratch=scratch_folder(),
     )
     configure_logging(flags.log_level, flags.log_format)
     for warning in later_flags.caveats(ctx):
         get_logger(__name__).warning(warning)
     with process_errors(StartupError):
-        config = load_config(
-            settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
-        )
-        collect_as_usual()
-        asyncio.run(run_node_agent(config, options, user_agent=user_agent("velero-restic-server")))
+        agent = user_agent("velero-restic-server")
+        run_process(settings, lambda config: run_node_agent(config, options, user_agent=agent))
 
 
 def node_name(environ: Mapping[str, str]) -> str:

@@ -1,25 +1,27 @@
 """The work of `server`: turns flags into options, and errors into exit codes. (docs/spec: SRV 4-6)"""
 
-import asyncio
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT
 from pinnace.backup.request import ServerDefaults
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.process.server import ServerFlags
-from pinnace.cli.process.shared import at_least_one, check_address, process_errors
+from pinnace.cli.process.shared import (
+    at_least_one,
+    check_address,
+    process_errors,
+    run_process,
+    scratch_folder,
+)
 from pinnace.cli.settings import Settings
 from pinnace.controllers.registry import NAMES, NOT_FOR_RESTORES
 from pinnace.controllers.shared.options import MAINTENANCE_FREQUENCY
 from pinnace.csi.snapshots import FEATURE
-from pinnace.kube.config import load_config
 from pinnace.operations.waiting import POLL_SECONDS
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.order import read_priorities
@@ -64,11 +66,8 @@ def serve(ctx: click.Context, flags: ServerFlags, warnings: Sequence[str] = ()) 
     for warning in warnings:
         log.warning(warning)
     with process_errors(StartupError):
-        config = load_config(
-            settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
-        )
-        collect_as_usual()
-        asyncio.run(run_server(config, options, user_agent=user_agent("velero-server")))
+        agent = user_agent("velero-server")
+        run_process(settings, lambda config: run_server(config, options, user_agent=agent))
 
 
 def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
@@ -98,7 +97,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
         profiler_address=flags.profiler_address or None,
         log_level=flags.log_level,
         log_format=flags.log_format,
-        scratch=Path(scratch) if (scratch := os.environ.get("VELERO_SCRATCH_DIR")) else None,
+        scratch=scratch_folder(),
         features=settings.features,
         client_qps=qps,
         client_burst=burst,

@@ -1,13 +1,24 @@
 """Flags and checks that the processes share: `server`, `node-agent`, `nonadmin server`."""
 
-from collections.abc import Iterator
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from pinnace.aio.gc_thresholds import collect_as_usual
+from pinnace.cli.connect import cluster_of
 from pinnace.cli.declaring.fields import Options, flag, text
 from pinnace.cli.declaring.types import Enum
 from pinnace.cli.declaring.values import ADDRESS
 from pinnace.cli.errors import CommandError, InvalidInput, LeaseLost
+from pinnace.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from pinnace.kube.transport.config import ClusterConfig
+
+T = TypeVar("T")
 
 LEVELS: Final = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 
@@ -55,6 +66,19 @@ def process_errors(*expected: type[Exception]) -> Iterator[None]:
         raise LeaseLost(f"{error}. This process ends and is to be started again, as a standby.") from error
     except kinds as error:
         raise CommandError(error_text(error)) from error
+
+
+def run_process(settings: Settings, work: "Callable[[ClusterConfig], Coroutine[Any, Any, T]]") -> T:
+    """Run a process to its end, on the cluster that the settings name. Raises ConfigError, too."""
+    config = cluster_of(settings)
+    collect_as_usual()
+    return asyncio.run(work(config))
+
+
+def scratch_folder() -> Path | None:
+    """The folder for temporary files and caches; None for that of the system."""
+    scratch = os.environ.get("VELERO_SCRATCH_DIR")
+    return Path(scratch) if scratch else None
 
 
 def at_least_one(flag: str, count: int) -> int:

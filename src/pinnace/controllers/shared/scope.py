@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Required, TextIO, TypedDict, Unpack
 
@@ -148,6 +149,15 @@ class Scope:
             clock=self.clock,
             patience=Patience(_logger.warning, waiting=activity.waiting),
             **particulars,
+        )
+
+    def log_options(self, run: str) -> LogOptions:
+        """How the log of a run is kept; `run` is backup or restore."""
+        return LogOptions(
+            level=self.log_level,
+            fmt=self.log_format,
+            echo=self.log_echo,
+            noticed=partial(self.metrics.noticed, run),
         )
 
     @property

@@ -44,7 +44,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerOptions]:
         options.append(given)
 
     monkeypatch.setattr(server_run, "run_server", record)
-    monkeypatch.setattr(server_run, "load_config", lambda *_, **__: None)
+    monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_, **__: None)
     monkeypatch.setattr(server_run, "configure_logging", lambda *_: None)
     return options
 
@@ -240,7 +240,7 @@ def test_the_api_timeout_reaches_the_client(
         patience.append(patience_seconds)
         raise ConfigError("no cluster")
 
-    monkeypatch.setattr(server_run, "load_config", load_config)
+    monkeypatch.setattr("pinnace.kube.config.load_config", load_config)
     assert run(["server", *words]) == 1
     assert patience == [seconds]
 
