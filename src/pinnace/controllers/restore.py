@@ -30,12 +30,7 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import PASSING_ERRORS, Forbidden, KubeError, NotFound
-from pinnace.kube.resources import (
-    BACKUP_STORAGE_LOCATIONS,
-    BACKUPS,
-    CLUSTER_ROLES,
-    RESTORES,
-)
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, CLUSTER_ROLES, RESTORES
 from pinnace.operations.modifiers import FoundModifiers, modifiers_of
 from pinnace.operations.restore import RestoreOperation
 from pinnace.restore.errors import BackupLookupError

@@ -38,13 +38,7 @@ from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
-from pinnace.kube.transport.requests import (
-    JSON,
-    MERGE_PATCH,
-    APIRequest,
-    Output,
-    with_query,
-)
+from pinnace.kube.transport.requests import JSON, MERGE_PATCH, APIRequest, Output, with_query
 from pinnace.kube.transport.retrying import Sender, ThrottledRetryPolicy
 from pinnace.kube.transport.silence import Silence
 from pinnace.kube.transport.timeouts import DEFAULT_TIMEOUT_SECONDS, LIST_TIMEOUT_SECONDS

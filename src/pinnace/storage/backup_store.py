@@ -39,13 +39,7 @@ from pinnace.storage.documents import (
     TreeDocument,
     object_of,
 )
-from pinnace.storage.encoding import (
-    Document,
-    decompress_stream,
-    encode_list,
-    encode_object,
-    read_document,
-)
+from pinnace.storage.encoding import Document, decompress_stream, encode_list, encode_object, read_document
 from pinnace.storage.errors import (
     BackupExists,
     ClaimLost,

@@ -32,12 +32,7 @@ from pinnace.kube.errors import (
     error_from_body,
 )
 from pinnace.kube.transport.config import ClusterConfig
-from pinnace.kube.transport.credentials import (
-    ClientCertificate,
-    Credentials,
-    Impersonation,
-    TokenFileAuth,
-)
+from pinnace.kube.transport.credentials import ClientCertificate, Credentials, Impersonation, TokenFileAuth
 from pinnace.kube.transport.curl import (
     ClientClosed,
     Transfer,
