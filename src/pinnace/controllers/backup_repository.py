@@ -21,11 +21,7 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode, encode, merge_patch
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup_repository import (
-    KOPIA_REPOSITORY,
-    BackupRepository,
-    BackupRepositoryPhase,
-)
+from pinnace.api.velero.backup_repository import KOPIA_REPOSITORY, BackupRepository, BackupRepositoryPhase
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.repository_presence import RepositoryPresence

@@ -4,9 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import (
-    CONFIGMAPS,
-)
+from pinnace.kube.resources import CONFIGMAPS
 from pinnace.nonadmin.controllers import backup, download, location, periodic, positions, restore
 from pinnace.nonadmin.controllers.parts import NonAdminOptions, Wiring
 from pinnace.runtime.controller import Controller

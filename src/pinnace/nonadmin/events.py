@@ -6,9 +6,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.nonadmin.flows.conditions import holds
 from pinnace.nonadmin.identity import origin_key
-from pinnace.nonadmin.objects import (
-    generation,
-)
+from pinnace.nonadmin.objects import generation
 from pinnace.runtime.keys import Key
 
 KeysOf = Callable[[JSONObject], Iterable[Key]]

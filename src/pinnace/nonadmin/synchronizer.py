@@ -19,11 +19,7 @@ from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS
 from pinnace.nonadmin.caches import Caches
 from pinnace.nonadmin.identity import id_of, origin_key, tenant_of_location
 from pinnace.nonadmin.lookups import Lookups
-from pinnace.nonadmin.objects import (
-    NON_ADMIN_BACKUPS,
-    NON_ADMIN_LOCATIONS,
-    velero_body,
-)
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS, velero_body
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key

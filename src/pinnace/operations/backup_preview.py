@@ -13,11 +13,7 @@ from pinnace.api.velero.backup import Backup
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.engine import BackupEngine
-from pinnace.backup.preview import (
-    BackupNotes,
-    Counted,
-    CountingWriter,
-)
+from pinnace.backup.preview import BackupNotes, Counted, CountingWriter
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery

@@ -33,22 +33,12 @@ from pinnace.archive.rewriting import rewrite_archive
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.finalizing import Finalizer, UpdatedItems
 from pinnace.backup.item.actions import resolve_actions
-from pinnace.operations.finalizing_restores import (
-    POLL_SECONDS as FINALIZE_POLL_SECONDS,
-)
-from pinnace.operations.finalizing_restores import (
-    finalize_restore,
-    verified_operations,
-)
+from pinnace.operations.finalizing_restores import POLL_SECONDS as FINALIZE_POLL_SECONDS
+from pinnace.operations.finalizing_restores import finalize_restore, verified_operations
 from pinnace.operations.moved_volumes import lacking, with_outcomes
 from pinnace.operations.outcome_log import continued_log, log_outcomes
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2, RestoreItemActionV2
-from pinnace.plugins.item_operations import (
-    ItemOperation,
-    OperationCounts,
-    Operators,
-    encode_operations,
-)
+from pinnace.plugins.item_operations import ItemOperation, OperationCounts, Operators, encode_operations
 from pinnace.plugins.logs import LogSink, ProcessLog
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.session import PluginSession

@@ -17,14 +17,7 @@ from pinnace.api.definitions.container_schema import container_schema
 from pinnace.api.definitions.definition import Definition
 from pinnace.api.definitions.spec_fields import NOT_SUPPORTED, NotSupported
 from pinnace.api.definitions.velero import DEFINITIONS
-from pinnace.api.fields import (
-    CONTAINERS_KEY,
-    ENUM_KEY,
-    FORMAT_KEY,
-    MIN_ITEMS_KEY,
-    NULLABLE_KEY,
-    REQUIRED_KEY,
-)
+from pinnace.api.fields import CONTAINERS_KEY, ENUM_KEY, FORMAT_KEY, MIN_ITEMS_KEY, NULLABLE_KEY, REQUIRED_KEY
 
 Schema = dict[str, Any]
 

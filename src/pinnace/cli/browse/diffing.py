@@ -10,15 +10,7 @@ import click
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.error_texts import error_text
 from pinnace.browse.comparing import Change, unified
-from pinnace.browse.differences import (
-    ADDED,
-    REMOVED,
-    Comparison,
-    Difference,
-    LiveCluster,
-    Rules,
-    differences,
-)
+from pinnace.browse.differences import ADDED, REMOVED, Comparison, Difference, LiveCluster, Rules, differences
 from pinnace.cli.browse.diff import DiffOptions
 from pinnace.cli.browse.opening import Library, browse, chosen, title_of
 from pinnace.cli.browse.rows import check_format, print_data

@@ -13,14 +13,7 @@ from pinnace.browse.filter_check import FilterCheck
 from pinnace.browse.stored import StoredBackup
 from pinnace.cli.browse.ls import ListOptions
 from pinnace.cli.browse.opening import Library, browse, chosen, meant_instead
-from pinnace.cli.browse.rows import (
-    DataList,
-    check_format,
-    in_one_line,
-    print_data,
-    print_table,
-    size_text,
-)
+from pinnace.cli.browse.rows import DataList, check_format, in_one_line, print_data, print_table, size_text
 from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain

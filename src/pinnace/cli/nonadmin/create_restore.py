@@ -1,9 +1,6 @@
 """`nonadmin restore create`. (docs/spec: NAC)"""
 
-from pinnace.cli.common.options import (
-    OperationTimeoutOptions,
-    RestoreContentOptions,
-)
+from pinnace.cli.common.options import OperationTimeoutOptions, RestoreContentOptions
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, flag, text, tristate
 from pinnace.cli.declaring.types import Enum

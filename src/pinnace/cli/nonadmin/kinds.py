@@ -14,11 +14,7 @@ from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Table
 from pinnace.kube.resources import APIResource
-from pinnace.nonadmin.objects import (
-    NON_ADMIN_BACKUPS,
-    NON_ADMIN_LOCATIONS,
-    NON_ADMIN_RESTORES,
-)
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS, NON_ADMIN_RESTORES
 from pinnace.store_access.user_agent import user_agent
 
 if TYPE_CHECKING:

@@ -20,11 +20,7 @@ from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumeRestore
 from pinnace.controllers.node.holding import NODE_ANNOTATION, Holding, was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders, whole_number
-from pinnace.controllers.node.reconciler import (
-    PodVolumeFailed,
-    PodVolumeReconciler,
-    Report,
-)
+from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.resuming import take_up_left
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes

@@ -25,24 +25,12 @@ from pinnace.api.values.times import format_time
 from pinnace.api.velero.data_movement import DataDownload, DataUpload
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeRestore
 from pinnace.api.velero.transfers import TransferProgress
-from pinnace.controllers.node.holding import (
-    MAX_ATTEMPTS,
-    Holding,
-    attempts_of,
-    holder_of,
-    pod_of_holder,
-)
+from pinnace.controllers.node.holding import MAX_ATTEMPTS, Holding, attempts_of, holder_of, pod_of_holder
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.kube.errors import PASSING_ERRORS, BadRequest, Invalid, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.controller import Result
-from pinnace.runtime.durable import (
-    INTERRUPTED_SECONDS,
-    DurableRuns,
-    Storing,
-    WorkEnd,
-    store_until_stored,
-)
+from pinnace.runtime.durable import INTERRUPTED_SECONDS, DurableRuns, Storing, WorkEnd, store_until_stored
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.outcomes import canceled_message, is_cancel_wanted, phase_of

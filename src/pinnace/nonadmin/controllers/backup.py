@@ -4,20 +4,12 @@ from operator import attrgetter
 from typing import Final
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.kube.resources import (
-    BACKUPS,
-    DATA_UPLOADS,
-    DELETE_BACKUP_REQUESTS,
-    POD_VOLUME_BACKUPS,
-)
+from pinnace.kube.resources import BACKUPS, DATA_UPLOADS, DELETE_BACKUP_REQUESTS, POD_VOLUME_BACKUPS
 from pinnace.nonadmin.controllers.parts import Wiring
 from pinnace.nonadmin.events import origin_keys, owner_keys, waiting_for
 from pinnace.nonadmin.flows.backup import stored_id
 from pinnace.nonadmin.loading import BackupFlow
-from pinnace.nonadmin.objects import (
-    NON_ADMIN_BACKUPS,
-    NON_ADMIN_LOCATIONS,
-)
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS
 from pinnace.runtime.controller import Controller
 
 NAME: Final = "nonadmin-backup"

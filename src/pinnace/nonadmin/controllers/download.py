@@ -5,20 +5,12 @@ from typing import Final
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, text
-from pinnace.kube.resources import (
-    BACKUPS,
-    DOWNLOAD_REQUESTS,
-    RESTORES,
-)
+from pinnace.kube.resources import BACKUPS, DOWNLOAD_REQUESTS, RESTORES
 from pinnace.nonadmin.caches import BY_TARGET, in_namespace
 from pinnace.nonadmin.controllers.parts import Wiring, enqueue_keys
 from pinnace.nonadmin.events import KeysOf, origin_keys
 from pinnace.nonadmin.loading import DownloadFlow
-from pinnace.nonadmin.objects import (
-    NON_ADMIN_BACKUPS,
-    NON_ADMIN_DOWNLOADS,
-    NON_ADMIN_RESTORES,
-)
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_DOWNLOADS, NON_ADMIN_RESTORES
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.keys import Key
 

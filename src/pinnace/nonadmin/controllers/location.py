@@ -3,16 +3,11 @@
 from typing import Final
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.kube.resources import (
-    BACKUP_STORAGE_LOCATIONS,
-)
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS
 from pinnace.nonadmin.controllers.parts import Wiring
 from pinnace.nonadmin.events import is_edited, origin_keys
 from pinnace.nonadmin.loading import LocationFlow
-from pinnace.nonadmin.objects import (
-    NON_ADMIN_LOCATION_REQUESTS,
-    NON_ADMIN_LOCATIONS,
-)
+from pinnace.nonadmin.objects import NON_ADMIN_LOCATION_REQUESTS, NON_ADMIN_LOCATIONS
 from pinnace.runtime.controller import Controller
 
 NAME: Final = "nonadmin-location"

@@ -10,10 +10,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import (
-    BACKUP_STORAGE_LOCATIONS,
-    APIResource,
-)
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, APIResource
 from pinnace.nonadmin.caches import BY_WAITING, CACHED
 from pinnace.nonadmin.collector import Leftovers
 from pinnace.nonadmin.events import KeysOf, is_edited

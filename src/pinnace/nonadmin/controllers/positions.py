@@ -1,17 +1,11 @@
 """The controllers that show tenants the queue positions of their requests. (docs/spec: NAC 7)"""
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.kube.resources import (
-    BACKUPS,
-    RESTORES,
-)
+from pinnace.kube.resources import BACKUPS, RESTORES
 from pinnace.nonadmin.controllers import backup, restore
 from pinnace.nonadmin.controllers.parts import Wiring
 from pinnace.nonadmin.events import origin_keys
-from pinnace.nonadmin.objects import (
-    NON_ADMIN_BACKUPS,
-    NON_ADMIN_RESTORES,
-)
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.positions import PERIOD_SECONDS, Positions, QueuedRequests
 from pinnace.runtime.controller import Controller, Resync
 

@@ -4,19 +4,12 @@ from operator import attrgetter
 from typing import Final
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.kube.resources import (
-    DATA_DOWNLOADS,
-    POD_VOLUME_RESTORES,
-    RESTORES,
-)
+from pinnace.kube.resources import DATA_DOWNLOADS, POD_VOLUME_RESTORES, RESTORES
 from pinnace.nonadmin.controllers.parts import Wiring
 from pinnace.nonadmin.events import origin_keys, owner_keys, waiting_for
 from pinnace.nonadmin.flows.restore import restore_id
 from pinnace.nonadmin.loading import RestoreFlow
-from pinnace.nonadmin.objects import (
-    NON_ADMIN_BACKUPS,
-    NON_ADMIN_RESTORES,
-)
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.runtime.controller import Controller
 
 NAME: Final = "nonadmin-restore"

@@ -18,22 +18,9 @@ from pinnace.api.values.times import parse_time
 from pinnace.api.velero.download_request import OF_RESTORES, DownloadRequestPhase
 from pinnace.kube.resources import DOWNLOAD_REQUESTS
 from pinnace.nonadmin.flows.conditions import ConditionState, condition, with_condition
-from pinnace.nonadmin.flows.steps import (
-    DONE,
-    Create,
-    Delete,
-    Finish,
-    PassMemory,
-    Step,
-    WriteStatus,
-)
+from pinnace.nonadmin.flows.steps import DONE, Create, Delete, Finish, PassMemory, Step, WriteStatus
 from pinnace.nonadmin.identity import is_own_backup, origin_key, owner_metadata, tenant_of_location
-from pinnace.nonadmin.objects import (
-    NON_ADMIN_DOWNLOADS,
-    NOT_USED,
-    is_being_deleted,
-    velero_body,
-)
+from pinnace.nonadmin.objects import NON_ADMIN_DOWNLOADS, NOT_USED, is_being_deleted, velero_body
 from pinnace.runtime.keys import Key
 
 UNKNOWN_EXPIRY_SECONDS: Final = 600.0

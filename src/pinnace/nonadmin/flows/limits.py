@@ -12,9 +12,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.nonadmin.flows.conditions import condition
 from pinnace.nonadmin.identity import origin_key
-from pinnace.nonadmin.objects import (
-    is_being_deleted,
-)
+from pinnace.nonadmin.objects import is_being_deleted
 from pinnace.nonadmin.queue_position import is_served
 from pinnace.runtime.keys import Key
 

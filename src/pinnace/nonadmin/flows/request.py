@@ -9,10 +9,7 @@ from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.objects import JSONObject, mapping, member, text
 from pinnace.nonadmin.flows.conditions import ConditionState, condition, with_condition, with_phase
 from pinnace.nonadmin.flows.steps import DONE, Finish, PassMemory, SetFinalizer, Step, WriteStatus
-from pinnace.nonadmin.objects import (
-    generation,
-    has_finalizer,
-)
+from pinnace.nonadmin.objects import generation, has_finalizer
 from pinnace.runtime.keys import Key
 
 

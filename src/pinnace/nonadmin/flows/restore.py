@@ -34,10 +34,7 @@ from pinnace.nonadmin.flows.steps import (
     WriteStatus,
 )
 from pinnace.nonadmin.identity import is_administrators, is_own_backup, new_id, origin_key, owner_metadata
-from pinnace.nonadmin.objects import (
-    is_being_deleted,
-    velero_body,
-)
+from pinnace.nonadmin.objects import is_being_deleted, velero_body
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.restore import restore_problem, restore_spec
 from pinnace.runtime.keys import Key

@@ -19,9 +19,7 @@ from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 from pinnace.hooks.limit import DEFAULT as DEFAULT_HOOK_TIME
-from pinnace.nonadmin.objects import (
-    present,
-)
+from pinnace.nonadmin.objects import present
 from pinnace.nonadmin.settings.values import fields, is_zero
 from pinnace.runtime.errors import RuntimeFailure
 from pinnace.store_access.addresses import parse_allowed

@@ -7,9 +7,7 @@ from msgspec import Struct
 
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.storage_location import BackupStorageLocationSpec
-from pinnace.nonadmin.objects import (
-    present,
-)
+from pinnace.nonadmin.objects import present
 from pinnace.nonadmin.settings.values import fields, is_zero, same, shown
 
 

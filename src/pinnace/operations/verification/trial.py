@@ -32,12 +32,7 @@ from pinnace.csi.snapshots import SNAPSHOTS, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from pinnace.kube.resources import (
-    NAMESPACES,
-    NETWORK_POLICIES,
-    PERSISTENT_VOLUMES,
-    PODS,
-)
+from pinnace.kube.resources import NAMESPACES, NETWORK_POLICIES, PERSISTENT_VOLUMES, PODS
 from pinnace.operations.deletion import summary
 from pinnace.operations.verification.readiness import WORKLOADS, WorkloadState, states
 

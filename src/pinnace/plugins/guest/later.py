@@ -21,12 +21,7 @@ from pinnace.plugins.asynchronous import (
     RestoreItemActionV2,
 )
 from pinnace.plugins.calling import checked_item
-from pinnace.plugins.guest.services import (
-    AnyActionServices,
-    identifier_messages,
-    object_of,
-    restore_input,
-)
+from pinnace.plugins.guest.services import AnyActionServices, identifier_messages, object_of, restore_input
 from pinnace.plugins.kinds import PluginKind
 from pinnace.plugins.protocol import velero_blocks_pb2 as blocks
 from pinnace.plugins.protocol import velero_pb2 as wire

@@ -20,13 +20,7 @@ from pinnace.plugins.host.process import PluginProcess
 from pinnace.plugins.host.turns import Turns
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.plugins.logs import LogSink
-from pinnace.plugins.protocol.methods import (
-    SNAPSHOTTER_INIT,
-    STORE_INIT,
-    Method,
-    RequestT,
-    ResponseT,
-)
+from pinnace.plugins.protocol.methods import SNAPSHOTTER_INIT, STORE_INIT, Method, RequestT, ResponseT
 from pinnace.plugins.protocol.velero_pb2 import ObjectStoreInitRequest, VolumeSnapshotterInitRequest
 
 ResultT = TypeVar("ResultT")

@@ -10,13 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
-from pinnace.archive.logfmt import (
-    LineFormatter,
-    level_rank,
-    local_time_text,
-    new_formatter,
-    path_text,
-)
+from pinnace.archive.logfmt import LineFormatter, level_rank, local_time_text, new_formatter, path_text
 from pinnace.runtime.logfields import RECORD_ATTRIBUTE
 
 TRACE = 5

@@ -17,12 +17,7 @@ from pinnace.volumes.restic.access import restic_access
 from pinnace.volumes.restic.commands import OpenedRepository
 from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.restic.identifiers import repository_name, without_credentials
-from pinnace.volumes.restic.output import (
-    BackupOutput,
-    parse_has_file,
-    parse_snapshot_id,
-    parse_total_size,
-)
+from pinnace.volumes.restic.output import BackupOutput, parse_has_file, parse_snapshot_id, parse_total_size
 from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
