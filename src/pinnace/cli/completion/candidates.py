@@ -117,7 +117,11 @@ def _values(line: Line, value: Value, names: Names) -> Candidates:
     begun = f"{line.prefix}{head}{comma}"
     after = getattr(line.option.type, "separator", "") if line.option is not None else ""
     found = list(value.words)
-    if value.source is not None:
+    if value.source is CompletionSource.PROVIDERS:
+        from pinnace.storage.providers import PROVIDERS
+
+        found += sorted(name.removeprefix("velero.io/") for name in PROVIDERS)
+    elif value.source is not None:
         found += sorted({name for name in names(value.source, line) if HARMLESS.fullmatch(name)})
     wanted = f"{line.prefix}{line.typed}"
     return Candidates(

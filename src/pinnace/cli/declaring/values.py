@@ -27,6 +27,7 @@ class CompletionSource(StrEnum):
     CONTEXTS = "contexts"
     COMMANDS = "commands"
     CODES = "codes"
+    PROVIDERS = "providers"
 
 
 class Value(NamedTuple):
@@ -66,7 +67,7 @@ LOCATION: Final = Value("LOCATION", CompletionSource.LOCATIONS)
 SELECTOR: Final = Value("SELECTOR", like="app=web,tier!=db")
 TTL: Final = Value("DURATION", like="72h, 30d, 2w")
 FEATURES: Final = Value("FEATURE,...", words=("EnableCSI", "EnableAPIGroupVersions", "NonAdmin"))
-PROVIDER: Final = Value("PROVIDER", words=("aws", "azure", "gcp", "pinnace.io/filesystem"))
+PROVIDER: Final = Value("PROVIDER", CompletionSource.PROVIDERS)
 SECRET_KEY: Final = Value("SECRET=KEY")
 ADDRESS: Final = Value("ADDRESS", like=":8085")
 BACKUP_NAME: Final = Value("NAME", CompletionSource.BACKUPS)

@@ -130,6 +130,7 @@ def offered(line: str) -> list[str]:
         ("pinnace backup get --unknown ", []),
         ("pinnace backup get -- --", []),
         ("pinnace backup create b --ttl ", []),
+        ("pinnace install --provider ", ["aws", "azure", "gcp", "pinnace.io/filesystem"]),
     ],
 )  # fmt: skip
 def test_the_words_that_fit_are_offered(line: str, words: list[str]) -> None:
