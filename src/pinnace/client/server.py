@@ -18,7 +18,6 @@ from pinnace.api.velero.download_request import (
     DownloadRequestPhase,
     DownloadTargetKind,
 )
-from pinnace.api.velero.storage_location import BackupStorageLocationPhase
 from pinnace.client.caller import Caller
 from pinnace.client.errors import ClientError, FileNotOffered, NoSuchObject, ServerAbsent
 from pinnace.client.interface import DownloadOptions, instead_of
@@ -270,6 +269,8 @@ class ServerBackend:
 
     async def _fail_on_obstacle(self, kind: DownloadTargetKind, name: str) -> None:
         """Raise ClientError for a problem that the server retries without reporting it anywhere."""
+        from pinnace.api.velero.storage_location import BackupStorageLocationPhase  # few are late
+
         try:
             location = await self._location_of(kind, name)
         except NoSuchObject as error:
