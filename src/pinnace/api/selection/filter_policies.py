@@ -151,31 +151,18 @@ class FilterPolicies(msgspec.Struct, frozen=True, kw_only=True):
         _refuse_repeated_namespaces(policies)
         return cls(namespaced=policies, cluster=of_cluster)
 
-    def resolved(
-        self, canonical: Callable[[str], str], kind_of: Mapping[str, str] | None = None
-    ) -> "ResolvedPolicies":
+    def resolved(self, canonical: Callable[[str], str]) -> "ResolvedPolicies":
         """The same with kinds as `plural.group`.
 
         Args:
             canonical: returns `pods` for `po` and `Pod`, and unknown names unchanged.
-            kind_of: the kind of each resource of an archive that the cluster does not serve, such as `Widget`
-                for `widgets.example.com`: a kind without a group stands for it.
 
         Raises:
             AmbiguousKind: two filters of one policy name the same resource.
         """
-        unserved = {kind.lower(): resource for resource, kind in (kind_of or {}).items()}
-
-        def resource_of(written: str) -> str:
-            # Kinds are singular names in another case; only groups and short names are written in one case.
-            name = canonical(written)
-            if name == written:
-                name = canonical(written.lower())
-            return unserved.get(name, name)
-
         return ResolvedPolicies(
-            [_ResolvedPolicy(policy, resource_of) for policy in self.namespaced],
-            None if self.cluster is None else _ResolvedPolicy(self.cluster, resource_of),
+            [_ResolvedPolicy(policy, canonical) for policy in self.namespaced],
+            None if self.cluster is None else _ResolvedPolicy(self.cluster, canonical),
         )
 
     def kinds(self) -> Iterable[tuple[str, str]]:
@@ -208,14 +195,14 @@ class Ruling(msgspec.Struct, frozen=True):
 
 
 class _ResolvedPolicy:
-    def __init__(self, policy: _Policy, resource_of: Callable[[str], str]) -> None:
+    def __init__(self, policy: _Policy, canonical: Callable[[str], str]) -> None:
         self.policy = policy
         self._rulings: dict[str, Ruling] = {}
         catch_all = next((each for each in policy.filters if each.is_catch_all), None)
         self.others = Ruling(policy.place if catch_all is None else catch_all.place, catch_all)
         for each in policy.filters:
             for written in each.kinds:
-                resource = resource_of(written)
+                resource = canonical(written)
                 if (known := self._rulings.get(resource)) is not None:
                     raise AmbiguousKind(policy.place, resource, _short(known.place), _short(each.place))
                 self._rulings[resource] = Ruling(each.place, each)

@@ -6,8 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from pinnace.api.kinds import NAMESPACES
+from pinnace.api.selection.filter_policies import (
+    NO_FILTER_POLICIES,
+    NO_POLICIES,
+    AmbiguousKind,
+    FilterPolicies,
+    ResolvedPolicies,
+)
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.values.counts import counted
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
@@ -28,6 +36,8 @@ class RestoreFilter(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         objects: the only items that are selected, by group-resource, original namespace and name; None if the
             restore is not limited to single objects.
+        policies: decide in place of `labels` where a policy is for the original namespace or the
+            cluster-scoped kind.
     """
 
     resources: IncludesExcludes
@@ -36,14 +46,29 @@ class RestoreFilter(msgspec.Struct, frozen=True, kw_only=True):
     include_cluster_resources: bool | None
     namespace_mapping: Mapping[str, str]
     objects: frozenset[tuple[str, str, str]] | None = None
+    policies: ResolvedPolicies = NO_POLICIES
 
     @classmethod
-    def from_spec(cls, spec: RestoreSpec, canonical: Callable[[str], str]) -> "RestoreFilter":
+    def from_spec(
+        cls,
+        spec: RestoreSpec,
+        canonical: Callable[[str], str],
+        policies: FilterPolicies = NO_FILTER_POLICIES,
+    ) -> "RestoreFilter":
         """Read the filters of a restore.
 
+        Args:
+            canonical: returns `pods` for `po`, and unknown names unchanged.
+            policies: the filter policies that the spec names.
+
         Raises:
-            SetupError: a label selector is not valid.
+            SetupError: a label selector is not valid, or a policy names a resource twice.
         """
+        try:
+            resolved = policies.resolved(lambda kind: canonical(kind.lower()))
+        except AmbiguousKind as error:
+            text = f'ambiguous policy: duplicate kind "{error.resource}" detected'
+            raise SetupError(Notice(Code.FILTER_INVALID, text)) from error
         try:
             labels = LabelChoice.of(spec.label_selector, spec.or_label_selectors)
         except ValueError as error:
@@ -54,6 +79,7 @@ class RestoreFilter(msgspec.Struct, frozen=True, kw_only=True):
             labels=labels,
             include_cluster_resources=spec.include_cluster_resources,
             namespace_mapping=spec.namespace_mapping,
+            policies=resolved,
         )
 
     def target_namespace(self, original: str) -> str:
@@ -177,8 +203,7 @@ class ItemSelector:
             chosen = self._filters.objects
             if chosen is not None:
                 names = [name for name in names if (group_resource, original, name) in chosen]
-            if not self._filters.labels.empty:
-                names = await self._labelled(group_resource, original, names)
+            names = await self._by_policy(group_resource, original, names)
             if names:
                 target = self._filters.target_namespace(original)
                 namespaces.append(SelectedNamespace(original, target, names))
@@ -194,7 +219,33 @@ class ItemSelector:
             return False
         return True
 
-    async def _labelled(self, group_resource: str, namespace: str, names: Sequence[str]) -> list[str]:
+    async def _by_policy(self, group_resource: str, namespace: str, names: Sequence[str]) -> Sequence[str]:
+        """The items that the policy of the namespace takes; else those with the labels of the spec."""
+        labels = self._filters.labels
+        ruling = self._filters.policies.ruling(group_resource, namespace)
+        if ruling is not None:
+            if ruling.filter is None:
+                self._log.info(
+                    f"Skipping resource, as {ruling.place} does not list it",
+                    resource=group_resource,
+                    namespace=namespace,
+                )
+                return ()
+            labels, given = ruling.filter.labels, len(names)
+            names = [name for name in names if ruling.filter.names.matches(name)]
+            if len(names) < given:
+                self._log.info(
+                    f"Skipping {counted(given - len(names), 'object')} by name, as {ruling.place} says",
+                    resource=group_resource,
+                    namespace=namespace,
+                )
+        if labels.empty:
+            return names
+        return await self._labelled(group_resource, namespace, names, labels)
+
+    async def _labelled(
+        self, group_resource: str, namespace: str, names: Sequence[str], wanted: LabelChoice
+    ) -> list[str]:
         """The items whose labels match; one that cannot be read is kept, so that its error is reported."""
         matching = []
         for position, name in enumerate(names, start=1):
@@ -206,6 +257,6 @@ class ItemSelector:
                 matching.append(name)
                 continue
             labels = view.metadata.labels if view.metadata else None
-            if self._filters.labels.matches(labels):
+            if wanted.matches(labels):
                 matching.append(name)
         return matching
