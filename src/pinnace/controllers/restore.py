@@ -14,6 +14,8 @@ from pinnace.api.nonadmin.hiding import hiding_for, results_without
 from pinnace.api.nonadmin.names import Origin, tenant_of
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase, RestorePhase
+from pinnace.api.resource_policies import PolicyError
+from pinnace.api.selection.filter_policies import FilterPolicies
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.storage_location import BackupStorageLocation
@@ -32,6 +34,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import PASSING_ERRORS, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, CLUSTER_ROLES, RESTORES
 from pinnace.operations.modifiers import FoundModifiers, modifiers_of
+from pinnace.operations.policies import filters_of_restore
 from pinnace.operations.restore import RestoreOperation
 from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.modifiers.rules import ModifierError
@@ -158,7 +161,8 @@ class RestoreWork:
         try:
             spec, default = completed.restore.spec, self._options.default_modifiers
             found = await modifiers_of(scope.client, scope.namespace, spec, default=default)
-        except ModifierError as error:
+            policies = await filters_of_restore(scope.client, scope.namespace, spec)
+        except (ModifierError, PolicyError) as error:
             return refused(RunDecision(begun=completed.restore), [str(error)])
         status = msgspec.structs.replace(
             status, phase=RestorePhase.IN_PROGRESS, start_timestamp=scope.clock()
@@ -172,6 +176,7 @@ class RestoreWork:
                     discovery=discovery,
                     confinement=confinement,
                     modifiers=found,
+                    policies=policies,
                     caveats=[*completed.warnings, *found.warnings, *caveats],
                 ),
             ),
@@ -262,6 +267,7 @@ class RestoreWork:
                 backup=backup,
                 limits=confinement.limits,
                 modifiers=checked.modifiers.modifiers,
+                policies=checked.policies,
             )
             async with progress:
                 ended = await operation.run(request)
@@ -292,6 +298,7 @@ class _Checked:
     discovery: Discovery
     confinement: Confinement
     modifiers: FoundModifiers
+    policies: FilterPolicies
     caveats: Sequence[str]
 
 

@@ -13,6 +13,7 @@ import msgspec
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api import labels
 from pinnace.api.phases import RestorePhase
+from pinnace.api.resource_policies import PolicyError
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import utcnow
@@ -21,6 +22,7 @@ from pinnace.api.velero.restore import Restore
 from pinnace.catalogue.reading import read_pod_volumes
 from pinnace.operations.local import InvalidRun, LocalRun, NameTaken, check_metadata
 from pinnace.operations.modifiers import modifiers_of
+from pinnace.operations.policies import filters_of_restore
 from pinnace.operations.restore import RestoreOperation
 from pinnace.operations.waiting import wait_for_restore
 from pinnace.plugins.builtin.restore.actions import restore_actions
@@ -107,7 +109,8 @@ async def _make_restore(
         try:
             if modifiers is None:
                 modifiers = (await modifiers_of(run.client, run.namespace, completed.restore.spec)).modifiers
-        except ModifierError as error:
+            policies = await filters_of_restore(run.client, run.namespace, completed.restore.spec)
+        except (ModifierError, PolicyError) as error:
             raise InvalidRun(f"the restore is not valid:\n  {error}") from error
         discovery = await run.discover()
         begun = _begun(completed.restore)
@@ -120,7 +123,7 @@ async def _make_restore(
                 saved_pod_volumes=partial(read_pod_volumes, run.store, backup.metadata.name),
                 options=RestoreSettings(features=run.features),
             )
-            request = RestoreRequest(restore=begun, backup=backup, modifiers=modifiers)
+            request = RestoreRequest(restore=begun, backup=backup, modifiers=modifiers, policies=policies)
             finished = await operation.run(request)
             finished = await wait_for_restore(context, finished, timer=run.timer)
         if claim is not None:

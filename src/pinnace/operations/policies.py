@@ -6,11 +6,18 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from pinnace.api.resource_policies import KIND, PolicyError, ResourcePolicies, read_policies
-from pinnace.api.selection.filter_policies import AmbiguousKind
+from pinnace.api.resource_policies import (
+    KIND,
+    PolicyError,
+    ResourcePolicies,
+    read_policies,
+    read_restore_policies,
+)
+from pinnace.api.selection.filter_policies import NO_FILTER_POLICIES, AmbiguousKind, FilterPolicies
 from pinnace.api.selection.resource_filters import OLD_WITH_POLICIES, filter_errors, uses_common_lists
 from pinnace.api.strict_yaml import only_document
 from pinnace.api.velero.backup import BackupSpec
+from pinnace.api.velero.restore import RestoreSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.reading import ObjectReader
@@ -62,6 +69,22 @@ async def read_global_policies(client: KubeClient, namespace: str, name: str) ->
             "Only the volumePolicies of the global backup volume policies have an effect", config_map=name
         )
     return ResourcePolicies(rules=policies.rules)
+
+
+async def filters_of_restore(client: ObjectReader, namespace: str, spec: RestoreSpec) -> FilterPolicies:
+    """The filter policies that a restore names; empty ones if it names none. (docs/spec/after-1.18.md, 2.5)
+
+    Raises:
+        PolicyError: they do not exist, or are not valid: a text for the validation errors.
+        KubeError: they cannot be read now.
+    """
+    reference = spec.resource_policy
+    if reference is None or not (reference.kind or reference.name):
+        return NO_FILTER_POLICIES
+    if reference.kind.lower() != KIND:
+        raise PolicyError(f'invalid ResourcePolicy kind "{reference.kind}", only "{KIND}" is supported')
+    found = await _read(client, namespace, reference.name, read_restore_policies, _OF_SPEC)
+    return found.filters
 
 
 async def _own_policies(

@@ -11,6 +11,7 @@ from typing import cast
 
 import msgspec
 
+from pinnace.api.selection.filter_policies import NO_FILTER_POLICIES, FilterPolicies
 from pinnace.api.values.error_texts import cause_of
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -75,6 +76,7 @@ class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True):
     by_server: bool = True
     ask_server: bool = False
     modifiers: ResourceModifiers | None = None
+    policies: FilterPolicies = NO_FILTER_POLICIES
     plugin_actions: Sequence[str] = ()
     activity: Activity = msgspec.field(default_factory=Activity)
     caveats: Sequence[str] = ()
@@ -169,6 +171,7 @@ async def _preview(
         backup=contents.backup,
         records=contents.records,
         modifiers=settings.modifiers,
+        policies=settings.policies,
         activity=settings.activity,
         caveats=[
             *settings.caveats,

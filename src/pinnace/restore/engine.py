@@ -91,7 +91,7 @@ class RestoreEngine:
         """Resolve what was asked for. Raises SetupError."""
         spec, discovery = request.restore.spec, self._cluster.discovery
         canonical = canonical_names(discovery, archive.resources)
-        filters = RestoreFilter.from_spec(spec, canonical)
+        filters = RestoreFilter.from_spec(spec, canonical, request.policies)
         actions = await RestoreActions.load(self._actions, discovery.canonical)
         try:
             hook_finder = ExecHookFinder(spec.hooks)
@@ -109,6 +109,7 @@ class RestoreEngine:
         is_allowed = request.limits is None
         kinds = KnownKinds(
             spec=spec,
+            policies=request.policies,
             archived=archive.resources,
             discovery=discovery,
             filters=replace(filters, objects=_chosen(request, archive, reader, canonical)),

@@ -19,7 +19,7 @@ from pinnace.restore.selection.left_out import (
 def selection_problems(run: RestoreRun, *, is_empty: bool) -> Results:
     """Names in the filters and of plugins that do not exist, and an empty selection."""
     spec, archive, kinds = run.restore.spec, run.archive, run.kinds
-    results = filter_problems(spec, archive, kinds.discovery)
+    results = filter_problems(spec, kinds.policies, archive, kinds.discovery)
     archived = ArchivedKinds(archive.resources)
     results.warnings.add_velero(*kinds.actions.without_items(kinds.discovery, is_known=archived.has))
     if is_empty:

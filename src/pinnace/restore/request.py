@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from pinnace.api import labels
+from pinnace.api.selection.filter_policies import NO_FILTER_POLICIES, FilterPolicies
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
 from pinnace.api.velero.restore import Restore
@@ -30,6 +31,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         limits: of a restore for a tenant, or from a tenant's location; None for an administrator's.
         modifiers: rules that change objects before they are created; None for none.
+        policies: filters by namespace and kind.
         caveats: notes for the user; each becomes a warning.
         started: gets the operations that actions start.
         activity: told what is being restored.
@@ -40,6 +42,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     records: BackupRecords = msgspec.field(default_factory=BackupRecords)
     limits: TenantLimits | None = None
     modifiers: ResourceModifiers | None = None
+    policies: FilterPolicies = NO_FILTER_POLICIES
     caveats: Sequence[str] = ()
     started: StartedOperations = msgspec.field(default_factory=StartedOperations)
     activity: Activity = msgspec.field(default_factory=Activity)

@@ -342,3 +342,46 @@ async def test_the_servers_modifiers_change_restores_that_name_none_and_do_not_s
     assert f"Applying the resource modifiers in ConfigMap {site.namespace}/rules" in log
     results = json.loads(gzip.decompress((folder / "restores/r3/restore-r3-results.gz").read_bytes()))
     assert "The default of the server is not applied: resource modifiers" in json.dumps(results["warnings"])
+
+
+@pytest.mark.spec("AFT-050", "AFT-051", "AFT-052", "AFT-053")
+async def test_a_restore_obeys_the_filter_policies_that_it_names_and_is_refused_without_them(
+    site: Site, serve: Serve, target: str
+) -> None:
+    await site.add_folder()
+    await site.add_maps(a="b", c="d")
+    policies = (
+        f"namespacedFilterPolicies: [{{namespaces: [{site.namespace}],"
+        " resourceFilters: [{kinds: [ConfigMap], names: [map-0]}]}]"
+    )
+    for name, rules in (("filters", policies), ("volumes", "volumePolicies: [{action: {type: skip}}]")):
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        document = f"version: v1\n{rules}\n"
+        await site.client.create(CONFIGMAPS, {**body, "data": {"x": document}}, site.namespace)
+    await serve()
+    await add_stored_backup(site, "b1")
+
+    async def status(name: str, kind: str, config_map: str) -> dict[str, Any]:
+        spec = {"backupName": "b1", "namespaceMapping": {site.namespace: target}}
+        policy = {"kind": kind, "name": config_map}
+        await site.create("restores", name, spec={**spec, "resourcePolicy": policy})
+        found: dict[str, Any] = (await site.reached("restores", name))["status"]
+        return found
+
+    assert (await status("r1", "configmap", "filters"))["phase"] == "Completed"
+    refused = {
+        name: (await status(name, kind, config_map))["validationErrors"]
+        for name, kind, config_map in (
+            ("r2", "configmap", "volumes"),
+            ("r3", "Secret", "filters"),
+            ("r4", "configmap", "gone"),
+        )
+    }
+    restored = {item["metadata"]["name"] for item in await site.client.list_all(CONFIGMAPS, target)}
+    assert restored - {"kube-root-ca.crt"} == {"map-0"}
+    assert refused["r2"] == [
+        f"fail to validate ResourcePolicies in ConfigMap {site.namespace}/volumes:"
+        " volumePolicies are not supported for restore"
+    ]
+    assert refused["r3"] == ['invalid ResourcePolicy kind "Secret", only "configmap" is supported']
+    assert refused["r4"][0].startswith(f"fail to get ResourcePolicies {site.namespace}/gone ConfigMap: ")

@@ -81,12 +81,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
         ),
     },
     RestoreSpec: {
-        "resourcePolicy": NotSupported(
-            since="1.18.3",
-            effect="a ConfigMap with filters by namespace and kind",
-            instead="leave it out, and select with the lists of namespaces and resources and with labels",
-            schema=_REFERENCE,
-        ),
         "existingVolumeDataPolicy": NotSupported(
             since="1.19",
             effect="data of volumes is restored into claims that exist",

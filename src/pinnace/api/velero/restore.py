@@ -162,6 +162,8 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
         item_operation_timeout: How long an operation that a plugin has started may take; 4h when absent or
             zero. A field of later versions of Velero. (docs/spec: BEY 5.6)
         uploader_config: How the content of volumes is restored. A field of later versions of Velero.
+        resource_policy: The ConfigMap with filters by namespace and kind. A field of later versions of
+            Velero.
         skip_default_resource_modifier: Leaves out the rules that the server applies to restores without a
             resourceModifier. A field of later versions of Velero.
     """
@@ -184,6 +186,7 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
     resource_modifier: Annotated[ConfigReference | None, NULLABLE] = None
     item_operation_timeout: Duration | None = None
     uploader_config: Annotated[RestoreUploader | None, NULLABLE] = None
+    resource_policy: Annotated[ConfigReference | None, NULLABLE] = None
     skip_default_resource_modifier: Annotated[bool | None, NULLABLE] = None
 
 

@@ -33,6 +33,7 @@ RESTORE_SPEC: Final[Titles] = {
     "existingResourcePolicy": "Existing Resource Policy",
     "restoreStatus": "Restore Status",
     "resourceModifier": "Resource modifier",
+    "resourcePolicy": "Resource policies",
     "skipDefaultResourceModifier": "Skip Default Resource Modifier",
     "uploaderConfig": "Uploader config",
     "itemOperationTimeout": "ItemOperationTimeout",

@@ -25,6 +25,8 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
     spec.restore_status = _restored_status(options)
     if options.resource_modifier_configmap:
         spec.resource_modifier = ConfigReference(kind="configmap", name=options.resource_modifier_configmap)
+    if options.resource_policies_configmap:
+        spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
     if options.skip_default_resource_modifier:
         spec.skip_default_resource_modifier = True
     metadata = ObjectMeta(

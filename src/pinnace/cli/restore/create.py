@@ -112,6 +112,10 @@ class RestoreCreateOptions(
         section=Section.WHAT,
         help="ConfigMap of the server's namespace with rules that change objects before they are created.",
     )
+    resource_policies_configmap: str = text(
+        section=Section.WHAT,
+        help="ConfigMap of the server's namespace with filters by namespace and kind.",
+    )
     skip_default_resource_modifier: bool = switch(
         section=Section.WHAT,
         help="Leave out the rules that the server applies to restores without --resource-modifier-configmap.",

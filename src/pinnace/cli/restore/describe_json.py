@@ -7,7 +7,7 @@ from pinnace.cli.output import cells
 from pinnace.cli.output import described as parts
 from pinnace.cli.restore.description import EVERYTHING, DescribedRestore, RestoreDescription, described
 
-_LATER: Final = ("restoreStatus", "resourceModifier", "uploaderConfig", "namespaceMapping")
+_LATER: Final = ("restoreStatus", "resourceModifier", "resourcePolicy", "uploaderConfig", "namespaceMapping")
 
 
 def restore_as_json(restore: JSONObject, found: DescribedRestore) -> JSONObject:

@@ -10,6 +10,7 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.codec import encode as encode_object
 from pinnace.api.objects import JSONObject, objects, text
+from pinnace.api.resource_policies import PolicyError
 from pinnace.api.restore_outcomes import MEANINGS, Outcome
 from pinnace.api.values.counts import counted
 from pinnace.api.velero.backup import Backup
@@ -39,6 +40,7 @@ from pinnace.client.errors import ClientError, FileMissing, NoSuchObject
 from pinnace.client.interface import Backend, DownloadOptions, fetch, fetch_json
 from pinnace.kube.errors import KubeError
 from pinnace.operations.modifiers import modifiers_of
+from pinnace.operations.policies import filters_of_restore
 from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
 from pinnace.operations.server_flags import MODIFIERS_FLAG, flag_of_server
 from pinnace.operations.workdir import work_directory
@@ -83,7 +85,8 @@ async def preview(
             modifiers = await modifiers_of(
                 client, settings.namespace, completed.restore.spec, default=default
             )
-        except ModifierError as error:
+            policies = await filters_of_restore(client, settings.namespace, completed.restore.spec)
+        except (ModifierError, PolicyError) as error:
             raise InvalidInput(f"the restore is not valid:\n  {error}") from error
         source = encode_object(completed.backup)
         view.close()
@@ -99,6 +102,7 @@ async def preview(
             by_server=settings.location is None,
             ask_server=ask_api_server,
             modifiers=modifiers.modifiers,
+            policies=policies,
             activity=activity,
             caveats=[*completed.warnings, *modifiers.warnings],
             plugin_actions=await plugin_actions(settings, client, "RestoreItemAction"),

@@ -20,7 +20,12 @@ from pinnace.nonadmin.specs.enforcement import filled_in, violation
 from pinnace.nonadmin.specs.sizes import size_problem
 
 _PREFIX: Final = "NonAdminRestore spec.restoreSpec"
-_NOT_FOR_TENANTS: Final = ("resourceModifier", "skipDefaultResourceModifier", "restoreStatus")
+_NOT_FOR_TENANTS: Final = (
+    "resourceModifier",
+    "skipDefaultResourceModifier",
+    "resourcePolicy",
+    "restoreStatus",
+)
 _RESTRICTED: Final = "NonAdminRestore nonAdminRestore.spec.restoreSpec"
 
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.selection.filter_policies import FilterPolicies
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
@@ -30,6 +31,7 @@ class KnownKinds(msgspec.Struct, kw_only=True):
     """
 
     spec: RestoreSpec
+    policies: FilterPolicies
     archived: Collection[str]
     discovery: Discovery
     filters: RestoreFilter
@@ -38,7 +40,8 @@ class KnownKinds(msgspec.Struct, kw_only=True):
 
     def renew(self, discovery: Discovery) -> None:
         """Resolve everything again by a newer discovery, which has the kinds of restored definitions."""
-        filters = RestoreFilter.from_spec(self.spec, canonical_names(discovery, self.archived))
+        canonical = canonical_names(discovery, self.archived)
+        filters = RestoreFilter.from_spec(self.spec, canonical, self.policies)
         self.discovery = discovery
         self.filters = replace(filters, objects=self.filters.objects)
         self.actions = self.actions.with_discovery(discovery.canonical)

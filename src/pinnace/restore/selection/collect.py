@@ -199,7 +199,7 @@ class ItemSelector:
         for original in self._archive.namespaces(group_resource):
             if not self._admits_namespace(group_resource, original):
                 continue
-            names = self._archive.names(group_resource, original)
+            names: Sequence[str] = self._archive.names(group_resource, original)
             chosen = self._filters.objects
             if chosen is not None:
                 names = [name for name in names if (group_resource, original, name) in chosen]

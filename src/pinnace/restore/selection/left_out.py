@@ -9,8 +9,9 @@ from typing import Final
 
 from pinnace.api.kinds import NAMESPACES
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
+from pinnace.api.selection.filter_policies import FilterPolicies
 from pinnace.api.selection.label_choice import LabelChoice
-from pinnace.api.selection.names import EVERYTHING, KnownNames, is_glob
+from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, KnownNames, is_glob
 from pinnace.api.values.near import Advice, did_you_mean
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.archive.reader import ArchiveIndex
@@ -118,7 +119,9 @@ def _in_lines(names: Sequence[str]) -> Iterator[str]:
         yield span + ", ".join(part)
 
 
-def filter_problems(spec: RestoreSpec, archive: ArchiveIndex, discovery: Discovery) -> Results:
+def filter_problems(
+    spec: RestoreSpec, policies: FilterPolicies, archive: ArchiveIndex, discovery: Discovery
+) -> Results:
     """The warnings and errors for names in filters that neither the cluster nor the backup has.
 
     Call it after the definitions of the backup are restored, as their kinds and short names count.
@@ -126,6 +129,7 @@ def filter_problems(spec: RestoreSpec, archive: ArchiveIndex, discovery: Discove
     results = Results()
     archived = archive.resources
     _check_resources(spec, archived, discovery, results)
+    _check_policies(spec, policies, archived, discovery, results)
     namespaces = _namespaces_of(archive)
     known, advice = KnownNames(namespaces), Advice(sorted(namespaces))
     for name in spec.included_namespaces:
@@ -140,6 +144,30 @@ def filter_problems(spec: RestoreSpec, archive: ArchiveIndex, discovery: Discove
             results.warnings.add_velero(_absent("namespaceMapping", name, advice.near(name)))
     results.warnings.add_velero(*_hooks_without_namespace(spec, namespaces))
     return results
+
+
+def _check_policies(
+    spec: RestoreSpec,
+    policies: FilterPolicies,
+    archived: Sequence[str],
+    discovery: Discovery,
+    results: Results,
+) -> None:
+    """Warn of kinds in filter policies without effect. (docs/spec/after-1.18.md, 2.5)"""
+    canonical, kinds = canonical_names(discovery, archived), ArchivedKinds(archived)
+    lists = IncludesExcludes.resolved(spec.included_resources, spec.excluded_resources, canonical)
+    for kind, place in policies.kinds():
+        name = canonical(kind.lower())
+        if not lists.matches(name):
+            text = f"{kind} is globally excluded by RestoreSpec.ExcludedResources"
+            if name not in lists.excludes:
+                text = f"spec.includedResources does not include {kind}"
+            text = f"{place}: {text}; the per-namespace filter entry has no effect"
+        elif not kinds.has(name):
+            text = f"{place}: the backup has no object of the kind {kind}"
+        else:
+            continue
+        results.warnings.add_velero(Notice(Code.FILTER_MATCHES_NOTHING, text))
 
 
 def _hooks_without_namespace(spec: RestoreSpec, namespaces: set[str]) -> Iterator[Notice]:

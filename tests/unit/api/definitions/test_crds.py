@@ -198,6 +198,7 @@ def test_required_lists() -> None:
         ],
         "Backup.spec.resourcePolicy": ["kind", "name"],
         "Restore.spec.resourceModifier": ["kind", "name"],
+        "Restore.spec.resourcePolicy": ["kind", "name"],
         "Restore.spec.hooks.resources[]": ["name"],
         "Restore.spec.hooks.resources[].postHooks[].exec": ["command"],
         "Restore.spec.hooks.resources[].postHooks[].init.initContainers[]": ["name"],
@@ -248,6 +249,7 @@ def test_nullable_fields() -> None:
         f"restoreStatus.{name}" for name in ("includedResources", "excludedResources")
     }
     restore_spec |= {"resourceModifier.apiGroup", "uploaderConfig", "uploaderConfig.writeSparseFiles"}
+    restore_spec |= {"resourcePolicy", "resourcePolicy.apiGroup"}
     restore_spec |= {"hooks.resources[].postHooks[].exec.waitForReady", "skipDefaultResourceModifier"}
     assert of("Restore.spec.") == restore_spec | hooks
     assert of("BackupStorageLocation.spec.") == {

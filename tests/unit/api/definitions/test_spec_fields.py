@@ -68,11 +68,6 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
             for kind, spec, path in (
                 ("Backup", {"backupType": "Full"}, "spec.backupType"),
                 ("Schedule", {"template": {"backupType": "Full"}}, "spec.template.backupType"),
-                (
-                    "Restore",
-                    {"resourcePolicy": {"apiGroup": None, "kind": "configmap", "name": "p"}},
-                    "spec.resourcePolicy",
-                ),
                 ("Restore", {"existingVolumeDataPolicy": "full"}, "spec.existingVolumeDataPolicy"),
                 (
                     "Restore",
@@ -200,5 +195,5 @@ def test_uploader_settings_of_a_restore_are_honoured() -> None:
 
 @pytest.mark.found("G4")
 def test_what_a_restore_does_anyway_passes() -> None:
-    spec = {"skipDefaultResourceModifier": True, "existingVolumeDataPolicy": "none", "resourcePolicy": None}
+    spec = {"skipDefaultResourceModifier": True, "existingVolumeDataPolicy": "none"}
     assert findings("Restore", **spec, uploaderConfig={"deleteExtraFiles": False}) == FieldFindings()

@@ -78,6 +78,7 @@ RESTORE: Final[dict[str, tuple[Any, str]]] = {
     "existingResourcePolicy": ("update", PASSED),
     "restoreStatus": ({"includedResources": ["*"]}, REFUSED),
     "resourceModifier": ({"kind": "configmap", "name": "x"}, REFUSED),
+    "resourcePolicy": ({"kind": "configmap", "name": "x"}, REFUSED),
     "skipDefaultResourceModifier": (True, REFUSED),
     "itemOperationTimeout": ("2h0m0s", PASSED),
     "uploaderConfig": ({"writeSparseFiles": True}, PASSED),

@@ -185,7 +185,7 @@ RESTORE_CASES: dict[str, tuple[Any, Any, Any, str]] = {
 }
 NOT_ENFORCED_RESTORE = {
     "backupName", "scheduleName", "includedNamespaces", "excludedNamespaces", "namespaceMapping",
-    "restoreStatus", "resourceModifier", "skipDefaultResourceModifier",
+    "restoreStatus", "resourceModifier", "skipDefaultResourceModifier", "resourcePolicy",
 }  # fmt: skip
 
 
