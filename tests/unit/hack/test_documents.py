@@ -237,7 +237,7 @@ def test_the_home_page_leads_to_every_page_of_tasks_and_guides() -> None:
 
 def test_the_places_that_the_chapter_on_adding_things_names_exist() -> None:
     chapter = text("docs/development.md").split("## Adding something")[1].split("\n## ")[0]
-    rooms = "api|backup|cli|controllers|installing|runtime|storage|restore"
+    rooms = "api|backup|cli|controllers|installing|plugins|runtime|storage|restore|volumes"
     named = re.findall(rf"`((?:src/pinnace/|tests/|(?:{rooms})/)[\w/.]+)`", chapter)
 
     assert len(named) > 10

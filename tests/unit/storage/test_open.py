@@ -10,7 +10,6 @@ from pinnace.api.velero.storage_location import (
     BackupStorageLocationSpec,
     ObjectStorageLocation,
 )
-from pinnace.cli.declaring.values import PROVIDER
 from pinnace.storage.errors import (
     InvalidLocation,
     ReadOnlyLocation,
@@ -22,7 +21,7 @@ from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.location_url import location_from_url, location_title
 from pinnace.storage.open import open_backup_store, open_object_store, store_config
-from pinnace.storage.providers import PROVIDERS, qualified_provider
+from pinnace.storage.providers import qualified_provider
 from pinnace.storage.s3.store import S3Store
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
@@ -275,10 +274,3 @@ class TestURLs:
 )
 def test_a_location_is_shown_as_it_was_named(url: str, title: str) -> None:
     assert location_title(location_from_url(url)) == title
-
-
-def test_every_provider_is_completed_in_shells() -> None:
-    """The words are written out where flags are declared, as a command that only explains loads no store."""
-    offered = {qualified_provider(word) for word in PROVIDER.words}
-
-    assert offered == set(PROVIDERS)

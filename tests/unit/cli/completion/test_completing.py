@@ -16,6 +16,7 @@ from pinnace.cli.completion.scripts import SHELLS, script
 from pinnace.cli.declaring.values import CompletionSource
 from pinnace.cli.program import cli, run
 from pinnace.cli.usage.topics import TOPICS
+from pinnace.storage.providers import PROVIDERS, qualified_provider
 
 NAMES = {
     CompletionSource.BACKUPS: [
@@ -130,7 +131,6 @@ def offered(line: str) -> list[str]:
         ("pinnace backup get --unknown ", []),
         ("pinnace backup get -- --", []),
         ("pinnace backup create b --ttl ", []),
-        ("pinnace install --provider ", ["aws", "azure", "gcp", "pinnace.io/filesystem"]),
     ],
 )  # fmt: skip
 def test_the_words_that_fit_are_offered(line: str, words: list[str]) -> None:
@@ -164,6 +164,13 @@ def test_every_command_is_offered_except_processes_and_hidden_ones() -> None:
     hidden = {"restore-helper", "repo-maintenance", "hold-volume"}
     assert set(offered("pinnace ")) == cli.lazy.keys() - processes - hidden
     assert set(offered("pinnace help ")) >= {*TOPICS, "backup", "server"}
+
+
+def test_every_provider_is_offered_by_its_short_name() -> None:
+    words = offered("pinnace install --provider ")
+
+    assert {qualified_provider(word) for word in words} == PROVIDERS.keys()
+    assert {"aws", "pinnace.io/filesystem"} < {*words}
 
 
 def test_names_that_could_mean_something_to_a_shell_or_terminal_are_not_offered() -> None:
