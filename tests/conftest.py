@@ -26,7 +26,7 @@ from hack.cluster.nodes import requirements as node_requirements
 from hack.cluster.nodes.cluster import NodeCluster
 from hack.cluster.nodes.network import TEST_NETWORK
 from hack.cluster.stores.s3 import Bucket, S3Server
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.support.cluster.connect import Connect
 from tests.support.tasks import cancel, leftover_tasks
 
@@ -134,9 +134,9 @@ async def _task_guard() -> AsyncIterator[None]:
 
 
 @pytest.fixture
-def clock() -> FrozenClock:
+def clock() -> FakeClock:
     """A clock that stands at 2021-08-11T21:43:26Z until the test advances it."""
-    return FrozenClock()
+    return FakeClock()
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.storage.interface import ObjectStore, stream_file
 from pinnace.storage.open import open_object_store
+from tests.support.clock import FakeClock
 
 OBJECTS: Final = 100_000
 SIZE_TARGET: Final = Target(first=0.10, aim=0.10)
@@ -69,7 +70,7 @@ async def write(objects: Sequence[Stored], tarball: Path, index: Path | None) ->
     """Write a tarball. Returns the seconds of CPU that it took."""
     directories: dict[tuple[str, str], list[MemberDirectory]] = {}
     start = time.process_time()
-    async with ArchiveWriter(tarball, clock=lambda: NOW, index=index) as writer:
+    async with ArchiveWriter(tarball, clock=FakeClock(now=NOW), index=index) as writer:
         for resource, namespace, name, content in objects:
             key = resource, namespace
             if key not in directories:

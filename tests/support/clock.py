@@ -1,4 +1,4 @@
-"""Clocks for tests: time of day and monotonic time that move on request, by themselves, or fast."""
+"""Clocks for tests: time that moves on request, by itself, or fast."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,36 +8,6 @@ from datetime import UTC, datetime, timedelta
 from tests.support.tasks import settled
 
 START = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
-
-
-class FrozenClock:
-    """Call it for the time in UTC, as code under test calls its injected `clock`."""
-
-    def __init__(self, now: datetime = START) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def monotonic(self) -> float:
-        """Return seconds since START, for code that wants a monotonic clock."""
-        return (self.now - START).total_seconds()
-
-    def advance(self, delta: timedelta | float) -> datetime:
-        """Move on by a time difference, or a number of seconds; return the new time."""
-        self.now += delta if isinstance(delta, timedelta) else timedelta(seconds=delta)
-        return self.now
-
-
-class TickingClock(FrozenClock):
-    """A clock that moves by some seconds with each call."""
-
-    def __init__(self, seconds: float = 2.0) -> None:
-        super().__init__()
-        self._seconds = seconds
-
-    def __call__(self) -> datetime:
-        return self.advance(self._seconds)
 
 
 @dataclass
@@ -51,14 +21,22 @@ class _FakeTimer:
 
 
 class FakeClock:
-    """Time that passes only in `advance`; timers are called on the way, each at its own moment."""
+    """Time that passes only by `turn` and `advance`; timers are called on the way, each at its own moment."""
 
-    def __init__(self, time: float = 1000.0) -> None:
+    def __init__(self, time: float = 1000.0, *, now: datetime = START) -> None:
         self.time = time
+        self.set(now)
         self._timers: list[_FakeTimer] = []
+
+    def now(self) -> datetime:
+        return self._zero + timedelta(seconds=self.time)
 
     def monotonic(self) -> float:
         return self.time
+
+    def set(self, moment: datetime) -> None:
+        """Set the time of day; no time passes."""
+        self._zero = moment - timedelta(seconds=self.time)
 
     async def sleep(self, seconds: float) -> None:
         passed = asyncio.get_running_loop().create_future()
@@ -78,9 +56,9 @@ class FakeClock:
         """Seconds until each timer that is still to come."""
         return sorted(timer.due - self.time for timer in self._timers if not timer.cancelled)
 
-    def turn(self, seconds: float) -> None:
-        """Let time pass without letting tasks run in between."""
-        end = self.time + seconds
+    def turn(self, delta: timedelta | float) -> None:
+        """Let a time difference, or a number of seconds, pass without letting tasks run in between."""
+        end = round(self.time + (delta.total_seconds() if isinstance(delta, timedelta) else delta), 9)
         while due := self._next_until(end):
             self._timers.remove(due)
             self.time = max(self.time, due.due)
@@ -90,7 +68,7 @@ class FakeClock:
     async def advance(self, seconds: float) -> None:
         """Let time pass, and tasks run at each moment that has something due."""
         await settled()
-        end = self.time + seconds
+        end = round(self.time + seconds, 9)
         while due := self._next_until(end):
             self._timers.remove(due)
             self.time = max(self.time, due.due)
@@ -106,15 +84,35 @@ class FakeClock:
         return min(due, key=lambda timer: timer.due, default=None)
 
 
+class TickingClock(FakeClock):
+    """A clock that moves by two seconds each time it is read."""
+
+    def now(self) -> datetime:
+        self.turn(2)
+        return super().now()
+
+    def monotonic(self) -> float:
+        self.turn(2)
+        return super().monotonic()
+
+
 class LeapingClock(FakeClock):
-    """Time passes only by sleeping, and sleeping takes none."""
+    """Time passes only by sleeping, and sleeping takes none.
+
+    Attributes:
+        ticks, on_sleep: called after each sleep; the first are of parts of the cluster that act in time.
+    """
 
     def __init__(self) -> None:
         super().__init__(0.0)
+        self.on_sleep: Callable[[], object] = lambda: None
+        self.ticks: list[Callable[[], object]] = []
 
     async def sleep(self, seconds: float) -> None:
         self.turn(seconds)
         await asyncio.sleep(0)
+        for each in (*self.ticks, self.on_sleep):
+            each()
 
 
 class HurriedClock:
@@ -127,6 +125,9 @@ class HurriedClock:
 
     def __init__(self, factor: float = 200.0) -> None:
         self._factor = factor
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time() * self._factor

@@ -1,9 +1,12 @@
-"""Monotonic time, injected so that tests advance the clock themselves instead of sleeping."""
+"""The time of day and monotonic time, injected so that tests move time instead of sleeping.
 
-import asyncio
+asyncio is loaded by those who wait: a command that only prints an age is done before it would be loaded.
+"""
+
 import time
 from collections.abc import Callable
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Final, Protocol
 
 
 class ScheduledCall(Protocol):
@@ -13,7 +16,11 @@ class ScheduledCall(Protocol):
 
 
 class Clock(Protocol):
-    """The monotonic time of this process, and waits by it."""
+    """The time of day, the monotonic time of this process, and waits by it."""
+
+    def now(self) -> datetime:
+        """The time of day, aware, in UTC. It jumps when the machine's clock is set."""
+        ...
 
     def monotonic(self) -> float:
         """Seconds since some moment; never goes back, whatever is done to the wall clock."""
@@ -29,67 +36,31 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of the running event loop."""
+    """The clock of this machine; waits by it need a running event loop."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio
+
         await asyncio.sleep(seconds)
 
     def call_later(self, delay_seconds: float, callback: Callable[[], None]) -> ScheduledCall:
+        import asyncio
+
         return asyncio.get_running_loop().call_later(delay_seconds, callback)
 
 
-class BootClock(SystemClock):
-    """A clock that also counts the time of a suspended machine, and asks the system at each call.
+SYSTEM_CLOCK: Final = SystemClock()
 
-    The event loop may give the time of the start of its turn. Timers do not run during a suspension.
-    """
+
+class BootClock(SystemClock):
+    """A clock that also counts the time of a suspended machine; timers do not run during a suspension."""
 
     def monotonic(self) -> float:
         # Elsewhere than on Linux, CLOCK_MONOTONIC counts it.
         return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-class Sleeper:
-    """Sleeps of one task, which another task can cut short, or end for good."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._stopped = False
-        self._woken = False
-        self._awake: asyncio.Future[None] | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether `stop` was called."""
-        return self._stopped
-
-    async def sleep(self, seconds: float) -> bool:
-        """Wait, and return whether the task should continue: False as soon as `stop` was called."""
-        if self._stopped or self._woken:
-            self._woken = False
-            return not self._stopped
-        self._awake = asyncio.get_running_loop().create_future()
-        timer = self._clock.call_later(seconds, self._wake)
-        try:
-            await self._awake
-        finally:
-            timer.cancel()
-            self._awake, self._woken = None, False
-        return not self._stopped
-
-    def wake(self) -> None:
-        """End the current sleep, or else the next one. Idempotent."""
-        self._woken = True
-        self._wake()
-
-    def stop(self) -> None:
-        """End the current sleep and all later ones. Idempotent."""
-        self._stopped = True
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._awake is not None and not self._awake.done():
-            self._awake.set_result(None)

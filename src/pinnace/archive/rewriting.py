@@ -1,12 +1,12 @@
 """Makes a tarball of an older one with another content of some files."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from pinnace.aio.blocking import in_thread
+from pinnace.aio.clock import Clock
 from pinnace.aio.temporary import problem_text
 from pinnace.archive.deflate import inflate
 from pinnace.archive.errors import ArchiveError
@@ -24,7 +24,7 @@ async def rewrite_archive(
     target: Path,
     replaced: Mapping[str, bytes],
     *,
-    clock: Callable[[], datetime],
+    clock: Clock,
     index: Path | None = None,
 ) -> None:
     """Copy a tarball, with the contents that `replaced` gives by path instead of those in the source.

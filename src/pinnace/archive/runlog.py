@@ -10,12 +10,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TextIO
 
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.archive.deflate import SYNC_FLUSH, new_compressor
 from pinnace.archive.logfmt import (
     LEVEL_RANK,
@@ -73,7 +73,7 @@ class RunLog:
         level: str = "info",
         fmt: str = "text",
         echo: TextIO | None = None,
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         formatter = new_formatter(fmt)
         threshold = level_rank(level)
@@ -235,7 +235,7 @@ class _Sink:
         formatter: LineFormatter,
         threshold: int,
         echo: TextIO | None,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self.hide: Hide | None = None
         self.noticed: Noticed | None = None
@@ -252,7 +252,7 @@ class _Sink:
         self._buffered = 0
         self._failure: OSError | None = None
         self._closed = False
-        self._second = clock().replace(microsecond=0)
+        self._second = clock.now().replace(microsecond=0)
         self._next_second = self._second + _ONE_SECOND
         self._time = local_time_text(self._second)
         self._file: BinaryIO | None = None if path is None else _create_private(path)
@@ -274,7 +274,7 @@ class _Sink:
 
     def time(self) -> str:
         """The current time as it is written in lines; the text is made once a second."""
-        now = self._clock()
+        now = self._clock.now()
         if not self._second <= now < self._next_second:
             self._second = now.replace(microsecond=0)
             self._next_second = self._second + _ONE_SECOND

@@ -16,12 +16,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from pinnace.aio.clock import Clock
 from pinnace.aio.temporary import problem_text
 from pinnace.archive.deflate import FULL_FLUSH, new_compressor
 from pinnace.archive.errors import ArchiveWriteError
@@ -66,7 +66,7 @@ class ArchiveWriter:
         index: where to write the index; must not exist yet. None writes none.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], datetime], index: Path | None = None) -> None:
+    def __init__(self, path: Path, *, clock: Clock, index: Path | None = None) -> None:
         self.path = path
         self._index_path = index
         self._index: IndexWriter | None = None
@@ -96,7 +96,7 @@ class ArchiveWriter:
             ) from error
         self._file = os.fdopen(descriptor, "wb", buffering=0)
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive-writer")
-        self._modified = modified_field(int(self._clock().timestamp()))
+        self._modified = modified_field(int(self._clock.now().timestamp()))
         self.add(VERSION_FILE, f"{FORMAT_VERSION}\n".encode())
         return self
 
@@ -207,7 +207,7 @@ class ArchiveWriter:
 
     def _hand_over(self) -> None:
         batch, self._batch = self._batch, self._spare.pop() if self._spare else _Batch()
-        self._modified = modified_field(int(self._clock().timestamp()))
+        self._modified = modified_field(int(self._clock.now().timestamp()))
         self._submit(lambda: self._write(batch))
 
     def _submit(self, job: Callable[[], None]) -> None:

@@ -1,12 +1,11 @@
 """One backup from its plan to the last item in the archive. (docs/spec: BKP 3.2, 5, 12, 13)"""
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 import msgspec
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
@@ -69,7 +68,7 @@ class BackupEngine:
         *,
         actions: Sequence[AnyBackupItemAction] = (),
         collaborators: BackupCollaborators | None = None,
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         activity: Activity | None = None,
     ) -> None:
         self._activity = activity or Activity()
@@ -108,7 +107,7 @@ class BackupEngine:
                 activity,
                 log=log,
                 failure=PROGRESS_FAILURE,
-                seconds=lambda: self._clock().timestamp(),
+                clock=self._clock,
             ) as reporter:
                 run = BackupRun(
                     backup=backup,

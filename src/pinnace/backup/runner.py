@@ -137,7 +137,7 @@ class _Run(msgspec.Struct, kw_only=True):
         if errors is not None:
             status.errors = errors
         if status.completion_timestamp is None:
-            status.completion_timestamp = self.context.clock()
+            status.completion_timestamp = self.context.clock.now()
         return self.backup
 
     def _note(self, annotation: str, value: str) -> None:
@@ -258,7 +258,7 @@ class _Run(msgspec.Struct, kw_only=True):
         snapshots: Sequence[VolumeSnapshot] = ()
         if self.collaborators.snapshots is not None:
             snapshots = self.collaborators.snapshots.snapshots
-        status.completion_timestamp = self.context.clock()
+        status.completion_timestamp = self.context.clock.now()
         status.volume_snapshots_attempted = len(snapshots)
         status.volume_snapshots_completed = sum(
             snapshot.status.phase == VolumeSnapshotPhase.COMPLETED for snapshot in snapshots

@@ -12,9 +12,10 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.labels import COMPONENT, COMPONENT_VALUE
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.values.times import known_time, parse_time, utcnow
+from pinnace.api.values.times import known_time, parse_time
 from pinnace.client.errors import ServerAbsent
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
@@ -47,7 +48,7 @@ async def absence(client: KubeClient, namespace: str) -> str:
         lease = await _lease(client, namespace)
         if lease is not None and mapping(lease, "spec").get("holderIdentity"):
             renewed = text(lease, "spec", "renewTime")
-            age = utcnow() - parse_time(renewed) if renewed else timedelta()
+            age = SYSTEM_CLOCK.now() - parse_time(renewed) if renewed else timedelta()
             if age < FRESH or (age < LONG_AGO and await _is_renewed(client, namespace, lease)):
                 return ""
             return f"a server: the last one in namespace {namespace} was last seen at {renewed}"
@@ -86,7 +87,7 @@ async def _validates(client: KubeClient, namespace: str) -> bool:
     except KubeError:
         return True
     looks = (known_time(mapping(location, "status").get("lastValidationTime")) for location in locations)
-    return any(look is not None and utcnow() - look < LONG_AGO for look in looks)
+    return any(look is not None and SYSTEM_CLOCK.now() - look < LONG_AGO for look in looks)
 
 
 async def unless_absent(client: KubeClient, namespace: str, work: Coroutine[Any, Any, T]) -> T:

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.near import did_you_mean, near_names
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.download_request import (
     OF_RESTORES,
     OF_VELERO_1_6,
@@ -244,7 +244,7 @@ class ServerBackend:
         """Ask the server for a URL and wait for it; the caller holds the deadline."""
         import secrets  # loads hash functions, and most commands read no file
 
-        stamp = utcnow().strftime("%Y%m%d%H%M%S")
+        stamp = SYSTEM_CLOCK.now().strftime("%Y%m%d%H%M%S")
         # The random suffix keeps two requests of one second apart; the head is cut to stay a valid name.
         request_name = f"{name[:220].rstrip('-.')}-{stamp}-{secrets.token_hex(4)}"
         resource = DOWNLOAD_REQUESTS

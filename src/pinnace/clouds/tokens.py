@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.store_access.errors import StorageError, StoreConfigError
 from pinnace.store_access.json import json_error, json_object
 from pinnace.store_access.requests import Reply
@@ -36,14 +36,14 @@ TokenSource = Callable[[], Awaitable[Token]]
 class CachedToken:
     """A token from a source, which is asked again only when the token is about to expire."""
 
-    def __init__(self, source: TokenSource, *, clock: Callable[[], datetime] = utcnow) -> None:
+    def __init__(self, source: TokenSource, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._source = source
         self._clock = clock
         self._current: Token | None = None
 
     async def get(self) -> Token:
         """The token to send now."""
-        if self._current is None or self._current.expires_at - self._clock() < REFRESH_BEFORE:
+        if self._current is None or self._current.expires_at - self._clock.now() < REFRESH_BEFORE:
             self._current = await self._source()
         return self._current
 

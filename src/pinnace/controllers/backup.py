@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import SCHEDULE_NAME, SIZE_BYTES, label_value
@@ -83,12 +82,10 @@ class Scheduling:
     Attributes:
         slot_of: returns the worker of a Backup that is being processed.
         namespaces: the queue of the backups that run at once; None where only one runs.
-        timer: shows how long a Backup has waited for its worker.
     """
 
     slot_of: Callable[[Key], WorkerSlot] = lambda _: WorkerSlot()
     namespaces: NamespaceQueue | None = None
-    timer: Clock = field(default_factory=SystemClock)
 
 
 class BackupWork:
@@ -129,7 +126,7 @@ class BackupWork:
             scope.client, all_versions=scope.all_versions, server_version=version
         )
         listed = await self._listed(BACKUP_STORAGE_LOCATIONS)
-        read_at = self._scheduling.timer.monotonic()
+        read_at = self._scope.clock.monotonic()
         locations = self._decoded(BackupStorageLocation, listed)
         prepared = prepare_backup(
             run,
@@ -139,7 +136,7 @@ class BackupWork:
                 VolumeSnapshotLocation, await self._listed(VOLUME_SNAPSHOT_LOCATIONS)
             ),
             server_version=version,
-            now=scope.clock(),
+            now=scope.clock.now(),
         )
         note_source(prepared, self._identity)
         if problem := await self._unavailable(prepared, locations):
@@ -171,7 +168,7 @@ class BackupWork:
 
     async def _cluster_version(self) -> ServerVersion:
         """The version of the cluster, as it was at most a minute ago; its identity is read with it."""
-        now = self._scheduling.timer.monotonic()
+        now = self._scope.clock.monotonic()
         if self._version is None or now >= self._version_until:
             self._version = await self._scope.client.version()
             self._identity = await read_identity(self._scope.client)
@@ -280,7 +277,7 @@ class BackupWork:
         scope, slot = self._scope, self._scheduling.slot_of(_key_of(backup))
         try:
             with slot.lent():
-                location = cluster.fresh_location(self._scheduling.timer.monotonic())
+                location = cluster.fresh_location(self._scope.clock.monotonic())
                 if location is None:
                     location = await self._locations.raw(backup.spec.storage_location)
                 store = await self._locations.acquire(backup.spec.storage_location, location)
@@ -290,7 +287,7 @@ class BackupWork:
             return failed(backup, f"error opening the backup storage location: {error}", scope)
         plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
         volumes = self._pod_volumes.backing_up(backup) if self._pod_volumes is not None else nullcontext()
-        progress = RunProgress(scope.client, BACKUPS, backup, "itemsBackedUp")
+        progress = RunProgress(scope.client, BACKUPS, backup, "itemsBackedUp", scope.clock)
         context = scope.run_context(
             discovery=cluster.discovery,
             store=store,
@@ -406,7 +403,7 @@ def controller(parts: Parts) -> Controller:
         resync=Resync(
             BackupCensus(parts.scope, informer, parts.informers.of(SCHEDULES)).resync, METRICS_PERIOD_SECONDS
         ),
-        clock=parts.timers,
+        clock=parts.scope.clock,
         queue=queue,
     )
     reconciler.watch_by(made, informer)

@@ -334,7 +334,7 @@ class RepositoryReconciler:
         else:
             log.info("The repository is ready")
             phase = BackupRepositoryPhase.READY
-            maintained = repository.status.last_maintenance_time or self._scope.clock()
+            maintained = repository.status.last_maintenance_time or self._scope.clock.now()
         status = msgspec.structs.replace(
             repository.status,
             phase=phase,
@@ -421,7 +421,7 @@ def controller_of(
         reconcile,
         workers=workers,
         resync=Resync(enqueue_all, PERIOD_SECONDS),
-        clock=parts.timers,
+        clock=parts.scope.clock,
         queue=queue,
     )
     # New ones at once; changes by the patches of this server wait for the next pass.

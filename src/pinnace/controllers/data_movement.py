@@ -138,7 +138,7 @@ class Downloads:
         if await rebind(self.scope.client, self.exposer, movement):
             return True
         ended = text(movement, "status", "completionTimestamp")
-        if ended and _seconds_since(ended, self.scope.clock()) > SETTLE_SECONDS:
+        if ended and _seconds_since(ended, self.scope.clock.now()) > SETTLE_SECONDS:
             raise MovementError(await why_unsettled(self.scope.client, movement))
         return False
 
@@ -276,9 +276,9 @@ class MovementReconciler:
         """The seconds since a state began, by its annotation; `notes` gets a change of the annotation."""
         noted = mapping(obj, "metadata", "annotations").get(name)
         if is_so and known_time(noted) is not None:
-            return _seconds_since(str(noted), self._scope.clock())
+            return _seconds_since(str(noted), self._scope.clock.now())
         if is_so or noted:
-            notes[name] = format_time(self._scope.clock()) if is_so else None
+            notes[name] = format_time(self._scope.clock.now()) if is_so else None
         return 0.0
 
     async def _explain(self, obj: JSONObject, reason: str) -> None:
@@ -293,7 +293,7 @@ class MovementReconciler:
             "metadata": {"finalizers": list(dict.fromkeys([*finalizers, FINALIZER]))},
             "status": {
                 "phase": str(TransferPhase.ACCEPTED),
-                "acceptedTimestamp": format_time(self._scope.clock()),
+                "acceptedTimestamp": format_time(self._scope.clock.now()),
             },
         }
         if await self._queue.accept(obj, partial(self._patch, obj, patch)):
@@ -324,7 +324,7 @@ class MovementReconciler:
         status = {
             "phase": str(to),
             "message": reason,
-            "completionTimestamp": format_time(self._scope.clock()),
+            "completionTimestamp": format_time(self._scope.clock.now()),
         }
         try:
             await self._patch(obj, {"status": status})
@@ -340,7 +340,7 @@ class MovementReconciler:
 
     def _waited_seconds(self, obj: JSONObject) -> float:
         since = text(obj, "status", "acceptedTimestamp")
-        return _seconds_since(since, self._scope.clock()) if since else 0.0
+        return _seconds_since(since, self._scope.clock.now()) if since else 0.0
 
 
 def _seconds_since(moment: str, now: datetime) -> float:
@@ -372,7 +372,7 @@ def uploads_controller(parts: Parts) -> Controller:
     made = Controller(
         UPLOADS_NAME,
         queue=parts.queue(),
-        clock=parts.timers,
+        clock=parts.scope.clock,
         resync=None,
         workers=_WORKERS,
         reconcile=_OnceServed(scope.client, reconciler).reconcile,
@@ -419,7 +419,7 @@ def downloads_controller(parts: Parts) -> Controller:
     kind = Downloads(scope, exposer, repositories)
     reconciler = MovementReconciler(scope, exposer, kind, prepare_queue(parts, exposer))
     made = Controller(
-        DOWNLOADS_NAME, reconciler.reconcile, workers=_WORKERS, clock=parts.timers, queue=parts.queue()
+        DOWNLOADS_NAME, reconciler.reconcile, workers=_WORKERS, clock=parts.scope.clock, queue=parts.queue()
     )
     made.watch(parts.informers.of(DATA_DOWNLOADS), predicate=concerns)
     return made

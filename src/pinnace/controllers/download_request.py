@@ -74,7 +74,7 @@ class DownloadRequestReconciler:
         except DecodeError as error:
             log.warning("Request cannot be read", error=error)
             return DONE
-        now, expiration = self._scope.clock(), request.status.expiration
+        now, expiration = self._scope.clock.now(), request.status.expiration
         if expiration is not None and expiration < now:
             await delete_if_there(self._scope.client, DOWNLOAD_REQUESTS, key)
             return DONE
@@ -90,7 +90,7 @@ class DownloadRequestReconciler:
             await self._fail(key, error)
             return _at_expiration(expiration, now)
         # Signed a moment ago at the earliest, so the URL does not outlive the request by much.
-        expiration = self._scope.clock() + VALIDITY
+        expiration = self._scope.clock.now() + VALIDITY
         phase = str(DownloadRequestPhase.PROCESSED)
         await self._patch_status(
             key, {"downloadURL": url, "phase": phase, "expiration": format_time(expiration)}
@@ -157,7 +157,7 @@ def controller(parts: Parts) -> Controller:
         NAME,
         reconciler.reconcile,
         workers=WORKERS,
-        clock=parts.timers,
+        clock=parts.scope.clock,
         queue=parts.queue(lane_of, backoff=backoff()),
     )
     # Its own patches must not undo the back-off of a request that cannot be answered.

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.pod_hooks import is_ended
@@ -51,13 +50,11 @@ class ForeignRuns:
 
     Args:
         backups, restores: caches of all Backups and Restores.
-        clock: for the time that an object has been unchanged.
     """
 
-    def __init__(self, scope: Scope, *, backups: Cache, restores: Cache, clock: Clock | None = None) -> None:
+    def __init__(self, scope: Scope, *, backups: Cache, restores: Cache) -> None:
         self._scope = scope
         self._caches = ((BACKUPS, backups), (RESTORES, restores))
-        self._clock = clock or SystemClock()
         self._seen: dict[tuple[str, str], _Seen] = {}
 
     async def resync(self) -> None:
@@ -71,9 +68,9 @@ class ForeignRuns:
             if known is None:
                 self._tell(resource, obj)
             if known is None or known.version != version:
-                known = _Seen(version, self._clock.monotonic())
+                known = _Seen(version, self._scope.clock.monotonic())
             seen[name] = known
-            if self._clock.monotonic() - known.since >= GRACE_SECONDS:
+            if self._scope.clock.monotonic() - known.since >= GRACE_SECONDS:
                 due.append((resource, obj))
         self._seen = seen
         if due and not await self._velero_may_run():
@@ -110,7 +107,7 @@ class ForeignRuns:
                 "failureReason": REASON.format(
                     phase=phase, minutes=GRACE_SECONDS / 60, kind=resource.kind.lower()
                 ),
-                "completionTimestamp": format_time(self._scope.clock()),
+                "completionTimestamp": format_time(self._scope.clock.now()),
             }
             version = {"resourceVersion": text(obj, "metadata", "resourceVersion")}
             try:
@@ -126,8 +123,8 @@ class ForeignRuns:
 def controller(parts: Parts) -> Controller:
     """The controller that ends runs of Velero servers that are gone. Only for a server that leads."""
     backups, restores = parts.informers.of(BACKUPS), parts.informers.of(RESTORES)
-    runs = ForeignRuns(parts.scope, backups=backups, restores=restores, clock=parts.timers)
-    made = Controller(NAME, resync=Resync(runs.resync, PERIOD_SECONDS), clock=parts.timers)
+    runs = ForeignRuns(parts.scope, backups=backups, restores=restores)
+    made = Controller(NAME, resync=Resync(runs.resync, PERIOD_SECONDS), clock=parts.scope.clock)
     made.wait_for(backups, restores)
     return made
 

@@ -236,7 +236,7 @@ class RestoreSteps:
         """Give late volumes their settings, end it when none is left, and add its operations to its log."""
         scope, timeout_seconds = self.scope, self.volumes_seconds
         ended = await finalize_restore(
-            scope.client, store, run, scope.clock(), timeout_seconds=timeout_seconds
+            scope.client, store, run, scope.clock.now(), timeout_seconds=timeout_seconds
         )
         if ended.status.phase not in phases.UNFINISHED:
             options = self.work.log_options(run, await self._owner(run))
@@ -306,7 +306,7 @@ def _settings(parts: Parts) -> OperationSettings:
 
 
 def _controller(parts: Parts, name: str, reconcile: Reconcile, resource: APIResource) -> Controller:
-    made = Controller(name, reconcile, workers=_WORKERS, clock=parts.timers, queue=parts.queue())
+    made = Controller(name, reconcile, workers=_WORKERS, clock=parts.scope.clock, queue=parts.queue())
     made.watch(parts.informers.of(resource), predicate=is_followed)
     return made
 
@@ -319,6 +319,6 @@ def _given_up(run: RunT, reason: str, scope: Scope) -> RunT:
         phase=phases.CUT_SHORT,
         failure_reason=f"item operations could not be waited for: {reason}",
         errors=run.status.errors + 1,
-        completion_timestamp=scope.clock(),
+        completion_timestamp=scope.clock.now(),
     )
     return msgspec.structs.replace(run, status=status)

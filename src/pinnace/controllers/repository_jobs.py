@@ -111,7 +111,7 @@ class MaintenanceJobs:
         Raises:
             KubeError: the cluster cannot be asked now. A Job that was created is found again.
         """
-        began = self._scope.clock()
+        began = self._scope.clock.now()
         try:
             config = await self._config(repository)
             job = await self._unnoted(repository)
@@ -125,7 +125,7 @@ class MaintenanceJobs:
                 log.info("Created the maintenance Job of the repository", job=job["metadata"]["name"])
         except (ValueError, Invalid, BadRequest, Forbidden) as error:
             problem = f"the maintenance Job cannot be created: {error}"
-            return Maintained(began=began, ended=self._scope.clock(), problem=problem)
+            return Maintained(began=began, ended=self._scope.clock.now(), problem=problem)
         return await self._ended(job)
 
     async def remove_old(self, repository: BackupRepository) -> None:
@@ -181,16 +181,16 @@ class MaintenanceJobs:
                     await self._delete(job)
                     problem = f"the pod of the Job {namespace}/{name} did not start within 10 minutes"
                     why = _why_pending(pod)
-                    return Maintained(began=began, ended=self._scope.clock(), problem=problem + why)
+                    return Maintained(began=began, ended=self._scope.clock.now(), problem=problem + why)
             await self._sleep(POLL_SECONDS)
             waited_seconds += POLL_SECONDS
             try:
                 job = await client.get(JOBS, name, namespace)
             except NotFound:
                 problem = f"the Job {namespace}/{name} was deleted before it ended"
-                return Maintained(began=began, ended=self._scope.clock(), problem=problem)
+                return Maintained(began=began, ended=self._scope.clock.now(), problem=problem)
         completed = _time(text(job, "status", "completionTime"))
-        ended = completed or _time(text(_final(job), "lastTransitionTime")) or self._scope.clock()
+        ended = completed or _time(text(_final(job), "lastTransitionTime")) or self._scope.clock.now()
         if mapping(job, "status").get("succeeded"):
             return Maintained(began=began, ended=ended)
         state = _terminated(await self._pod(name))

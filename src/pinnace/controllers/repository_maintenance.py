@@ -91,7 +91,7 @@ class MaintenanceReconciler:
         if repository is None:
             self._gone(Key.of(obj))
         elif repository.status.phase == BackupRepositoryPhase.READY:
-            await self._maintain(repository, self._scope.clock())
+            await self._maintain(repository, self._scope.clock.now())
         return DONE
 
     async def _maintain(self, repository: BackupRepository, now: datetime) -> None:
@@ -149,14 +149,14 @@ class MaintenanceReconciler:
         if self._jobs is not None and (done := await self._jobs.run(repository)) is not None:
             return done
         log.info("Maintaining the repository")
-        began, problem = self._scope.clock(), ""
+        began, problem = self._scope.clock.now(), ""
         try:
             await self._operations.maintain(repository_place(repository))
         except UNUSABLE:
             raise
         except UploaderError as error:
             problem = str(error)
-        return Maintained(began=began, ended=self._scope.clock(), problem=problem)
+        return Maintained(began=began, ended=self._scope.clock.now(), problem=problem)
 
     async def _not_ready(self, repository: BackupRepository, error: UploaderError) -> None:
         """Say that a repository cannot be opened any more; the other controller tries it again."""

@@ -165,7 +165,7 @@ class RestoreWork:
         except (ModifierError, PolicyError) as error:
             return refused(RunDecision(begun=completed.restore), [str(error)])
         status = msgspec.structs.replace(
-            status, phase=RestorePhase.IN_PROGRESS, start_timestamp=scope.clock()
+            status, phase=RestorePhase.IN_PROGRESS, start_timestamp=scope.clock.now()
         )
         return RunDecision(
             begun=msgspec.structs.replace(confinement.restore, status=status),
@@ -222,7 +222,7 @@ class RestoreWork:
         _read: JSONObject,
     ) -> Restore:
         scope, confinement = self._scope, checked.confinement
-        progress = RunProgress(scope.client, RESTORES, restore, "itemsRestored")
+        progress = RunProgress(scope.client, RESTORES, restore, "itemsRestored", scope.clock)
         slot = self._slot_of(Key(restore.metadata.namespace, restore.metadata.name))
         async with AsyncExitStack() as stores:
             try:
@@ -340,7 +340,7 @@ def controller(parts: Parts) -> Controller:
         reconciler.reconcile,
         workers=workers + EXTRA_RUNS,
         resync=Resync(RestoreCensus(parts.scope, informer).resync, METRICS_PERIOD_SECONDS),
-        clock=parts.timers,
+        clock=parts.scope.clock,
         queue=queue,
     )
     reconciler.watch_by(made, informer)

@@ -9,7 +9,7 @@ import math
 from types import TracebackType
 from typing import Final, Self
 
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import Clock
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.backup import ResourceActivity, RunActivity
@@ -68,14 +68,19 @@ class RunProgress:
     """
 
     def __init__(
-        self, client: KubeClient, resource: APIResource, run: Run, done_field: str, timer: Clock | None = None
+        self,
+        client: KubeClient,
+        resource: APIResource,
+        run: Run,
+        done_field: str,
+        clock: Clock,
     ) -> None:
         self.activity = Activity()
         self._client = client
         self._resource = resource
         self._run = run
         self._done_field = done_field
-        self._timer = timer or SystemClock()
+        self._clock = clock
         self._sent: JSONObject = {}
         self._is_kept = True
         self._writing = asyncio.Lock()
@@ -86,11 +91,11 @@ class RunProgress:
         """Write these numbers and what the run is doing; a `ProgressSink`. Raises KubeError."""
         async with self._writing:
             self.activity.done, self.activity.total = done, total
-            if self._timer.monotonic() >= self._first_at:
+            if self._clock.monotonic() >= self._first_at:
                 await self._write(self._status())
 
     async def __aenter__(self) -> Self:
-        self._quiet_since = self._timer.monotonic()
+        self._quiet_since = self._clock.monotonic()
         self._first_at = self._quiet_since + FIRST_SECONDS
         self._ticker = asyncio.create_task(self._tick(), name="progress between items")
         return self
@@ -106,12 +111,12 @@ class RunProgress:
 
     async def _tick(self) -> None:
         while self._is_kept:
-            left = self._quiet_since + QUIET_SECONDS - self._timer.monotonic()
+            left = self._quiet_since + QUIET_SECONDS - self._clock.monotonic()
             if left > 0:
-                await self._timer.sleep(left)
+                await self._clock.sleep(left)
                 continue
             async with self._writing:
-                self._quiet_since = self._timer.monotonic()
+                self._quiet_since = self._clock.monotonic()
                 status = self._status()
                 if status != self._sent:
                     try:
@@ -133,5 +138,5 @@ class RunProgress:
 
     async def _write(self, status: JSONObject) -> None:
         stored = await patch_progress(self._client, self._resource, self._run, status)
-        self._quiet_since, self._sent = self._timer.monotonic(), status
+        self._quiet_since, self._sent = self._clock.monotonic(), status
         self._is_kept = "activity" in mapping(stored, "status")

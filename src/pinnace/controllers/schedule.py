@@ -181,7 +181,7 @@ class ScheduleReconciler:
     async def poll(self) -> None:
         """Queue the Schedules that are due by the cache, and record how late they are. Makes no request."""
         for obj in self._informer.objects():
-            verdict, now, due = judge(obj), self._scope.clock(), None
+            verdict, now, due = judge(obj), self._scope.clock.now(), None
             if verdict.schedule is not None and verdict.cron is not None and not is_paused(obj):
                 due = due_after(verdict.cron, self._counted_from(verdict.schedule), self._zone)
             if due is not None and now > due:
@@ -224,7 +224,7 @@ class ScheduleReconciler:
         await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
 
     async def _run_if_due(self, key: Key, obj: JSONObject, schedule: Schedule, cron: Cron) -> Result:
-        now = self._scope.clock()
+        now = self._scope.clock.now()
         if self._is_to_be_skipped(schedule):
             return await self._skip(key, schedule, cron, now)
         due = due_after(cron, self._counted_from(schedule), self._zone)
@@ -247,11 +247,11 @@ class ScheduleReconciler:
         patch = {"metadata": {"uid": schedule.metadata.uid}, "status": status}
         await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
         self._begun.pop(key, None)
-        return self._at(due_after(cron, moment, self._zone), self._scope.clock())
+        return self._at(due_after(cron, moment, self._zone), self._scope.clock.now())
 
     def _counted_from(self, schedule: Schedule) -> datetime:
         """The moment that the search for the next run starts after."""
-        uid, now = schedule.metadata.uid, self._scope.clock()
+        uid, now = schedule.metadata.uid, self._scope.clock.now()
         last = schedule.status.last_backup
         if last is None or not is_ahead(last, now):
             self._ahead.pop(uid, None)
@@ -464,7 +464,7 @@ def controller(parts: Parts) -> Controller:
         reconciler.reconcile,
         workers=MAIN_WORKERS,
         resync=Resync(reconciler.poll, POLL_PERIOD_SECONDS),
-        clock=parts.timers,
+        clock=parts.scope.clock,
         queue=queue,
     )
     made.watch(informer)

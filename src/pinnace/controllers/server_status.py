@@ -83,7 +83,7 @@ class ServerStatusReconciler:
         except DecodeError as error:
             log.warning("Request cannot be read", error=error)
             return DONE
-        now = self._scope.clock()
+        now = self._scope.clock.now()
         match request.status.phase:
             case "" | "New":
                 status = {
@@ -117,7 +117,7 @@ def controller(parts: Parts) -> Controller:
         )
 
     reconciler = ServerStatusReconciler(scope, version=f"v{__version__}", plugins=plugins)
-    made = Controller(NAME, reconciler.reconcile, workers=WORKERS, clock=parts.timers)
+    made = Controller(NAME, reconciler.reconcile, workers=WORKERS, clock=parts.scope.clock)
     made.watch(parts.informers.of(SERVER_STATUS_REQUESTS))
     return made
 

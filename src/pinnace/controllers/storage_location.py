@@ -83,7 +83,7 @@ class StorageLocationReconciler:
         # Not the generation: without a status subresource, each of our own writes raises it.
         spec = obj.get("spec") or {}
         edited = self._validated_spec.get(key, spec) != spec
-        now = self._scope.clock()
+        now = self._scope.clock.now()
         asked = edited or bool(requested)
         if not asked and not is_due(location.status.last_validation_time, frequency, now):
             self._validated_spec.setdefault(key, spec)
@@ -122,7 +122,7 @@ class StorageLocationReconciler:
             log.info("Backup storage location is available", backupLocation=key.name)
         status = {
             "phase": str(phase),
-            "lastValidationTime": format_time(self._scope.clock()),
+            "lastValidationTime": format_time(self._scope.clock.now()),
             "message": problem[:_LONGEST_MESSAGE] or None,
         }
         self._scope.metrics.location_status(key.name, available=not problem)
@@ -226,7 +226,7 @@ def controller(parts: Parts) -> Controller:
         NAME,
         reconciler.reconcile,
         workers=WORKERS,
-        clock=parts.timers,
+        clock=parts.scope.clock,
         queue=parts.queue(parts.lanes.of_locations(WORKERS)),
     )
     made.watch(parts.informers.of(BACKUP_STORAGE_LOCATIONS), on_delete=True)

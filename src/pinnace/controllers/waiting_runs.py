@@ -175,6 +175,6 @@ def controller(parts: Parts) -> Controller:
         for each in shown:
             await each.resync()
 
-    made = Controller(NAME, resync=Resync(resync, PERIOD_SECONDS), clock=parts.timers)
+    made = Controller(NAME, resync=Resync(resync, PERIOD_SECONDS), clock=parts.scope.clock)
     made.wait_for(*(parts.informers.of(queue.resource) for queue in queues))
     return made

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pinnace._version import __version__
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import utcnow
 from pinnace.client.caller import Caller
 from pinnace.client.errors import ClientError
 from pinnace.client.location import LocationBackend
@@ -130,7 +130,7 @@ async def _cluster(
             subject.kubeconfig, subject.context, patience_seconds=subject.patience_seconds
         )
         held = await credentials.read_held(config)
-        findings += credentials.judge(held, config.user, utcnow())
+        findings += credentials.judge(held, config.user, SYSTEM_CLOCK.now())
     except KubeError as error:
         findings.append(
             problem(
@@ -147,7 +147,7 @@ async def _cluster(
         try:
             version = await client.version()
         except KubeError as error:
-            findings.append(credentials.judge_refusal(error, held, config, utcnow()))
+            findings.append(credentials.judge_refusal(error, held, config, SYSTEM_CLOCK.now()))
             yield None
             return
         if held.none and await credentials.is_anonymous(client):
@@ -181,7 +181,7 @@ async def _examine_cluster(client: "KubeClient", subject: Subject, examination: 
         return findings
 
     async def of_clock() -> list[Finding]:
-        return [clocks.judge("the cluster", await clocks.read_cluster_time(client), utcnow())]
+        return [clocks.judge("the cluster", await clocks.read_cluster_time(client), SYSTEM_CLOCK.now())]
 
     async def of_snapshots() -> list[Finding]:
         return snapshots.judge(await snapshots.read_snapshots(client))
@@ -221,13 +221,13 @@ async def _last_backups(location: LocationBackend) -> list[Finding]:
     except (TimeoutError, StorageError) as error:
         said = str(error) or f"they could not be read within {locations.PROBE_SECONDS:g} seconds"
         return [skipped(backups.CHECK, f"not checked: {said}", code=Code.CHECK_FAILED)]
-    return backups.judge(found, utcnow())
+    return backups.judge(found, SYSTEM_CLOCK.now())
 
 
 def _clock_of(name: str, probe: locations.Probe, now: datetime | None = None) -> list[Finding]:
     if probe.store_time is None:
         return []  # a folder, a store that signs no URLs, or one that could not be used: said already
-    return [clocks.judge(f"the store of {name}", probe.store_time, now or utcnow())]
+    return [clocks.judge(f"the store of {name}", probe.store_time, now or SYSTEM_CLOCK.now())]
 
 
 _OF_SERVER = (
@@ -279,7 +279,7 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
         examined = await asyncio.gather(*(_examine_one(client, facts, one) for one in found))
         probes = {name: probe for name, (_, probe) in zip(names, examined, strict=True)}
         looks = {name: look for name, (look, _) in zip(names, examined, strict=True)}
-        findings = locations.judge_servers(looks, probes, utcnow())
+        findings = locations.judge_servers(looks, probes, SYSTEM_CLOCK.now())
         in_use = await repositories.is_in_use(client, namespace)
         for name, probe in probes.items():
             findings += _clock_of(name, probe)
@@ -297,13 +297,13 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
         return schedules.judge(
             found,
             names,
-            utcnow(),
+            SYSTEM_CLOCK.now(),
             in_progress=schedules.running(await client.list_all(BACKUPS, namespace)) if found else (),
             without_server="" if facts is None or facts.answers else f"namespace {namespace}",
         )
 
     async def of_backups() -> list[Finding]:
-        return backups.judge(await client.list_all(BACKUPS, namespace), utcnow())
+        return backups.judge(await client.list_all(BACKUPS, namespace), SYSTEM_CLOCK.now())
 
     for check, work in (
         (definitions.CHECK, of_definitions),

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.times import known_time, later, utcnow
+from pinnace.api.values.times import known_time, later
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS
@@ -63,7 +64,7 @@ async def look_by_server(
     last, frequency = last_look(location), _frequency(location)
     if last is None or not frequency:
         return SeenLocation(location=location, stale="the server does not look at it regularly")
-    wait = later(last, frequency) - (now or utcnow())
+    wait = later(last, frequency) - (now or SYSTEM_CLOCK.now())
     seconds = wait.total_seconds() + LATE_SECONDS
     if wait > _LONGEST_WAIT or seconds <= 0:
         return SeenLocation(location=location, stale=f"the server looks at it every {frequency} only")

@@ -4,10 +4,10 @@ A tenant chooses hooks and their timeouts, also in annotations of pods, which no
 hook runs, the worker is busy. (docs/spec: NAC 17 A28)
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.nonadmin.names import MAX_HOOK_TIME_ANNOTATION, Origin
 from pinnace.api.values.durations import Duration
 from pinnace.hooks.commands import Executor
@@ -50,9 +50,7 @@ class LimitedExecutor:
         clock: monotonic seconds.
     """
 
-    def __init__(
-        self, executor: Executor, limit: Duration, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, executor: Executor, limit: Duration, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._executor = executor
         self._limit = limit
         self._clock = clock
@@ -73,7 +71,7 @@ class LimitedExecutor:
         if self._left <= 0:
             raise HookTimeUsedUp(self._limit)
         is_cut = timeout_seconds is None or timeout_seconds > self._left
-        begun = self._clock()
+        begun = self._clock.monotonic()
         try:
             return await self._executor.exec(
                 namespace,
@@ -89,7 +87,7 @@ class LimitedExecutor:
                 raise HookTimeUsedUp(self._limit) from error
             raise
         finally:
-            self._left -= self._clock() - begun
+            self._left -= self._clock.monotonic() - begun
 
 
 def limited(executor: Executor, limit: Duration | None) -> Executor:

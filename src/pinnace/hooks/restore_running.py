@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.timing import wait_for
 from pinnace.api.kinds import PODS
 from pinnace.api.objects import JSONObject, listed, mapping, member, objects, text
@@ -39,7 +39,7 @@ class _Common(msgspec.Struct, kw_only=True):
 
     executor: Executor
     pod_reader: PodReader
-    timer: Clock
+    clock: Clock
     longest_wait_seconds: float | None = None
     slots: asyncio.Semaphore = msgspec.field(default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE))
     waiting: set[asyncio.Event] = msgspec.field(default_factory=set)
@@ -64,7 +64,7 @@ class PodExecHooks:
     Args:
         executor: runs commands.
         pod_reader: reads and follows the pods.
-        timer: for the waits for containers.
+        clock: for the waits for containers.
         longest_wait_seconds: the limit for waiting for the containers of a pod; None if only the limits of
             the hooks apply.
     """
@@ -74,13 +74,13 @@ class PodExecHooks:
         executor: Executor,
         pod_reader: PodReader,
         *,
-        timer: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
         longest_wait_seconds: float | None = None,
     ) -> None:
         self._common = _Common(
             executor=executor,
             pod_reader=pod_reader,
-            timer=timer or SystemClock(),
+            clock=clock,
             longest_wait_seconds=longest_wait_seconds,
         )
 
@@ -120,7 +120,7 @@ class _PodWork:
         self._state: JSONObject | None = pod
         self._news = asyncio.Event()
         self._pending: dict[str, deque[PodExecHook]] = {}
-        self._begun = common.timer.monotonic()
+        self._begun = common.clock.monotonic()
         self._wait_seconds: float | None = None
 
     async def run(self, hooks: Sequence[PodExecHook]) -> None:
@@ -173,7 +173,7 @@ class _PodWork:
             if (obstacle := self._obstacle()) is not None:
                 return f"{obstacle}: context canceled"
             container = self._running_container()
-            waited = common.timer.monotonic() - self._begun
+            waited = common.clock.monotonic() - self._begun
             if container is not None:
                 async with common.slots:
                     if not common.failed:
@@ -273,7 +273,7 @@ class _PodWork:
         """Wait until the pod changes, for a limited time: a broken watch must not hold up a restore."""
         left = LOOK_SECONDS if self._wait_seconds is None else self._wait_seconds - waited
         pause = min(left, LOOK_SECONDS)
-        if await wait_for(self._news, timer=self._common.timer, timeout_seconds=pause):
+        if await wait_for(self._news, clock=self._common.clock, timeout_seconds=pause):
             return
         if pause == LOOK_SECONDS:
             containers = ", ".join(self._pending)

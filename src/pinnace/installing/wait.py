@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import parse_time, utcnow
+from pinnace.api.values.times import parse_time
 from pinnace.installing.errors import InstallError
 from pinnace.installing.observer import InstallObserver
 from pinnace.kube.client import KubeClient
@@ -66,7 +67,7 @@ async def _until_ready(client: KubeClient, wait: _Wait, name: str, namespace: st
         async with asyncio.timeout(wait.seconds):
             while True:
                 try:
-                    lack = wait.judge(await client.get(wait.resource, name, namespace), utcnow())
+                    lack = wait.judge(await client.get(wait.resource, name, namespace), SYSTEM_CLOCK.now())
                 except NotFound:
                     lack = "it does not exist"
                 seen = 0 if lack else seen + 1

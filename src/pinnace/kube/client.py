@@ -4,10 +4,8 @@ Objects are passed as dicts or, where their content is not needed, as bytes. All
 many tasks at once; the client limits the requests in flight to the number that the server can handle.
 """
 
-import asyncio
 import copy
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from functools import partial
@@ -16,6 +14,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.fence import Fence
 from pinnace.aio.retrying import random_share
 from pinnace.api.objects import JSONObject, dump_json
@@ -73,7 +72,7 @@ class KubeClient:
         rate: a cap on requests a second besides; watches are not counted.
         gzip: let the server compress its answers; worthwhile below about 400 Mbit/s.
         retry: how often and when to try again, and how long an outage of the server is waited out.
-        sleep, jitter, monotonic: for tests.
+        jitter, clock: for tests.
 
     Attributes:
         fence: what writes pass; None for a client that needs no lease.
@@ -89,9 +88,8 @@ class KubeClient:
         rate: RateCap | None = None,
         gzip: bool = False,
         retry: ThrottledRetryPolicy | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random_share,
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         policy = retry or ThrottledRetryPolicy(patience_seconds=config.patience_seconds)
         self._timeout_seconds = min(timeout_seconds, policy.patience_seconds)
@@ -99,15 +97,7 @@ class KubeClient:
         self._context = config.context
         self._transport = Transport(config, user_agent=user_agent or own_user_agent(), gzip=gzip)
         self._limit = InFlightLimit(max_in_flight)
-        self._sender = Sender(
-            self._transport,
-            self._limit,
-            policy,
-            rate=rate,
-            sleep=sleep,
-            jitter=jitter,
-            monotonic=monotonic,
-        )
+        self._sender = Sender(self._transport, self._limit, policy, rate=rate, jitter=jitter, clock=clock)
 
     @property
     def clock_difference(self) -> timedelta | None:

@@ -8,11 +8,11 @@ import asyncio
 import ipaddress
 import logging
 import socket
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import ENDPOINT_SLICES, NODES, SERVICE_CIDRS
@@ -33,7 +33,7 @@ class OwnNetworks:
         clock: monotonic seconds.
     """
 
-    def __init__(self, client: KubeClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: KubeClient, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._client = client
         self._clock = clock
         self._known: dict[str, tuple[IPNetwork, ...]] = {}
@@ -43,9 +43,9 @@ class OwnNetworks:
     async def get(self) -> tuple[IPNetwork, ...]:
         """The networks; where reading fails, the networks that were read last."""
         async with self._lock:
-            if self._clock() >= self._until:
+            if self._clock.monotonic() >= self._until:
                 complete = await self._read()
-                self._until = self._clock() + (KEPT_SECONDS if complete else RETRY_SECONDS)
+                self._until = self._clock.monotonic() + (KEPT_SECONDS if complete else RETRY_SECONDS)
             return tuple(dict.fromkeys(each for found in self._known.values() for each in found))
 
     async def _read(self) -> bool:

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
+from pinnace.aio.clock import Clock
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import BACKUP_FINALIZER, LOCATION_FINALIZER, RESTORE_FINALIZER
 from pinnace.api.objects import JSONObject, member, text
@@ -58,7 +58,7 @@ class FlowContext:
     restores: WaitingQueue
     backup_slots: Slots
     restore_slots: Slots
-    clock: Callable[[], datetime]
+    clock: Clock
     new_uuid: Callable[[], str]
 
 
@@ -84,7 +84,7 @@ class BackupFlow:
         facts = BackupFacts(
             namespace=lookups.namespace,
             settings=self._context.settings(),
-            now=self._context.clock(),
+            now=self._context.clock.now(),
             new_uuid=self._context.new_uuid(),
             storage=StorageChoice() if ends else await self._storage(request),
             backup=backup,
@@ -157,7 +157,7 @@ class RestoreFlow:
         facts = RestoreFacts(
             namespace=lookups.namespace,
             settings=self._context.settings(),
-            now=self._context.clock(),
+            now=self._context.clock.now(),
             new_uuid=self._context.new_uuid(),
             non_admin_backup=non_admin_backup,
             backup=backup,
@@ -226,7 +226,7 @@ class LocationFlow:
         facts = LocationFacts(
             namespace=lookups.namespace,
             settings=self._context.settings(),
-            now=self._context.clock(),
+            now=self._context.clock.now(),
             new_uuid=self._context.new_uuid(),
             secret=None if ends else await lookups.secret(key.namespace, secret),
             request=asked,
@@ -268,7 +268,7 @@ class DownloadFlow:
             non_admin_backup = None
         facts = DownloadFacts(
             namespace=lookups.namespace,
-            now=self._context.clock(),
+            now=self._context.clock.now(),
             non_admin_restore=non_admin_restore,
             restore=restore,
             non_admin_backup=non_admin_backup,

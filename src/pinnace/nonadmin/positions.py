@@ -9,12 +9,12 @@ them. Any other write to a request shows its position of that moment.
 
 import asyncio
 import math
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.queue_positions import NEAR, is_worth_showing
 from pinnace.kube.client import KubeClient
@@ -60,12 +60,10 @@ class QueuedRequests:
 class Positions:
     """Keeps the positions that the requests of one kind show."""
 
-    def __init__(
-        self, client: KubeClient, queue: QueuedRequests, *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: KubeClient, queue: QueuedRequests, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._client = client
         self._queue = queue
-        self._monotonic = monotonic
+        self._clock = clock
         self._round = 0
         self._far_left = False
         self._near_seen: int | None = None
@@ -77,7 +75,7 @@ class Positions:
         changes, far = self._queue.waiting.changes, self._far_left or self._round % FAR_EVERY == 0
         if changes == (self._far_seen if far else self._near_seen):
             return
-        far_until = self._monotonic() + FAR_SECONDS
+        far_until = self._clock.monotonic() + FAR_SECONDS
         wanted = deque(self._wanted(far=far))
         near = deque(wanted.popleft() for _ in range(sum(position <= NEAR for _, position in wanted)))
         all_near = await self._write_all(near)
@@ -107,7 +105,7 @@ class Positions:
 
         async def worker() -> None:
             nonlocal refused
-            while wanted and self._monotonic() < until:
+            while wanted and self._clock.monotonic() < until:
                 stored = await self._write(*wanted.popleft())
                 refused = refused or not stored
 

@@ -7,12 +7,11 @@ location only backups of that very tenant count.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.nonadmin.names import NAMESPACE_UID_ANNOTATION, SYNCED_FROM_LABEL, Origin
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
-from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, APIStatusError, InvalidName
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS
@@ -59,7 +58,7 @@ class Synchronizer:
         settings: Callable[[], AdminSettings],
         *,
         default_location: str = "",
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._client = client
         self._caches = caches
@@ -82,7 +81,7 @@ class Synchronizer:
             return DONE
         locations = await self._watched_locations()
         present: dict[str, str] = {}
-        now, seen = self._clock(), set()
+        now, seen = self._clock.now(), set()
         backups = self._caches[BACKUPS].objects()
         for non_admin_backup, former in wanted_requests(backups, locations, self._report_forged):
             key = Key.of(non_admin_backup)
@@ -101,7 +100,7 @@ class Synchronizer:
 
     def _report_forged(self, backup: Key) -> None:
         """Log a forged Backup, but not in each round."""
-        if self._forged.put(backup, self._clock()):
+        if self._forged.put(backup, self._clock.now()):
             log.warning("Backup claims to be another tenant's, left alone", backup=backup.name)
 
     def _is_held_back(self, non_admin_backup: JSONObject, former: str, present: str) -> bool:
@@ -127,7 +126,7 @@ class Synchronizer:
         except AlreadyExists:
             return
         except (APIStatusError, InvalidName) as error:
-            if self._refused.put(key, self._clock()):
+            if self._refused.put(key, self._clock.now()):
                 log.warning("Could not make the request of a stored backup", object=str(key), error=error)
             return
         self._refused.forget(key)

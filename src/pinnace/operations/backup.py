@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from pinnace.aio.clock import Clock
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.resource_policies import ResourcePolicies
 from pinnace.api.velero.backup import Backup
@@ -62,9 +61,9 @@ class BackupOperation:
         """Finalize a backup whose operations have ended; see `finalize_backup`. Raises StorageError."""
         return await finalize_backup(self._context, backup, actions=self._later_actions())
 
-    async def wait(self, backup: Backup, *, timer: Clock | None = None) -> Backup:
+    async def wait(self, backup: Backup) -> Backup:
         """Wait for the operations of a backup that was run; see `wait_for_backup`. Raises StorageError."""
-        return await wait_for_backup(self._context, backup, actions=self._later_actions(), timer=timer)
+        return await wait_for_backup(self._context, backup, actions=self._later_actions())
 
     def _later_actions(self) -> Sequence[AnyBackupItemAction]:
         """The actions for items that are read again; CSI snapshots are not taken again."""

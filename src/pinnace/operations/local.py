@@ -12,11 +12,10 @@ from typing import Final
 
 import msgspec
 
-from pinnace.aio.clock import Clock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.resource_policies import PolicyError, ResourcePolicies
 from pinnace.api.selection.validation import metadata_errors
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
@@ -81,7 +80,6 @@ class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
         progress: told at most once a second how far the run is.
         activity: what the run is doing now, for display.
         observer: told what happens.
-        timer: the clock for waiting for operations of plugins; the event loop's if None.
     """
 
     client: KubeClient
@@ -93,7 +91,7 @@ class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
     progress: ProgressSink | None = None
     activity: Activity = msgspec.field(default_factory=Activity)
     observer: Observer = msgspec.field(default_factory=Observer)
-    timer: Clock | None = None
+    clock: Clock = SYSTEM_CLOCK
 
     async def discover(self) -> Discovery:
         """The kinds that the cluster serves; gaps in that are one warning. Raises KubeError."""
@@ -122,8 +120,9 @@ class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
                 namespace=self.namespace,
                 features=self.features,
                 progress=self.progress,
+                clock=self.clock,
                 activity=self.activity,
-                patience=Patience(self.observer.warn, waiting=self.activity.waiting, timer=self.timer),
+                patience=Patience(self.observer.warn, waiting=self.activity.waiting, clock=self.clock),
             )
 
     @asynccontextmanager
@@ -200,7 +199,7 @@ async def _make_claimed(
     run.observer.started(backup)
     async with run.open(discovery, builtin=ids) as opened:
         operation = BackupOperation(msgspec.structs.replace(opened, claim=claim), policies=policies)
-        return await operation.wait(await operation.run(backup), timer=run.timer)
+        return await operation.wait(await operation.run(backup))
 
 
 def check_metadata(request: Backup | Restore) -> None:
@@ -220,7 +219,7 @@ async def _check_location(run: LocalRun) -> None:
 
 async def _prepare(run: LocalRun, backup: Backup, discovery: Discovery) -> Backup:
     """Fill in and validate, as a server would. Raises InvalidRun with all problems."""
-    now = utcnow()
+    now = SYSTEM_CLOCK.now()
     backup = msgspec.structs.replace(
         backup, metadata=msgspec.structs.replace(backup.metadata, creation_timestamp=now)
     )

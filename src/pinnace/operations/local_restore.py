@@ -10,13 +10,13 @@ from functools import partial
 
 import msgspec
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api import labels
 from pinnace.api.phases import RestorePhase
 from pinnace.api.resource_policies import PolicyError
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.shell_words import argument
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.catalogue.reading import read_pod_volumes
@@ -125,7 +125,7 @@ async def _make_restore(
             )
             request = RestoreRequest(restore=begun, backup=backup, modifiers=modifiers, policies=policies)
             finished = await operation.run(request)
-            finished = await wait_for_restore(context, finished, timer=run.timer)
+            finished = await wait_for_restore(context, finished)
         if claim is not None:
             await claim.check()
         return finished, await _record(run, finished)
@@ -188,7 +188,7 @@ class StoredBackups:
 
 
 def _begun(restore: Restore) -> Restore:
-    now = utcnow()
+    now = SYSTEM_CLOCK.now()
     return msgspec.structs.replace(
         restore,
         metadata=msgspec.structs.replace(restore.metadata, creation_timestamp=now),

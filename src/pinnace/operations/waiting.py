@@ -9,7 +9,7 @@ command without a server waits here. (docs/spec: BEY 4.2, 4.3, 5.6; docs/adr/054
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,14 +18,13 @@ from typing import Final, TypeVar
 import msgspec
 
 from pinnace.aio.blocking import finish
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import counted
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.archive.errors import ArchiveError
@@ -71,7 +70,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
 
     store: BackupStore
     plugins: PluginSession
-    clock: Callable[[], datetime] = utcnow
+    clock: Clock = SYSTEM_CLOCK
     builtin_backup_actions: Sequence[BackupItemActionV2] = ()
     builtin_restore_actions: Sequence[RestoreItemActionV2] = ()
     timeout: Duration = ITEM_OPERATION_TIMEOUT
@@ -91,7 +90,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
         before = verified_operations(backup, await self.store.read_item_operations(name))
         operators = Operators(backup, _by_name(self._backup_actions()), self.log)
         limit = _limit(backup.spec.item_operation_timeout, self.timeout)
-        after = await _advanced(operators, before, self.clock(), limit, cancel)
+        after = await _advanced(operators, before, self.clock.now(), limit, cancel)
         if after != before:
             await self.store.put_item_operations(name, encode_operations(backup, after))
         counts = OperationCounts.of(after)
@@ -115,7 +114,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
         before = verified_operations(restore, await self.store.read_restore_item_operations(name))
         operators = Operators(restore, _by_name(self._restore_actions()), self.log)
         limit = _limit(restore.spec.item_operation_timeout, self.timeout)
-        after = await _advanced(operators, before, self.clock(), limit, cancel)
+        after = await _advanced(operators, before, self.clock.now(), limit, cancel)
         if after != before:
             await self.store.put_restore_item_operations(name, encode_operations(restore, after))
         counts = OperationCounts.of(after)
@@ -168,7 +167,7 @@ async def finalize_backup(
     ]
     updated = await _updated(context, backup, actions, operations)
     warnings = lacking(updated.objects)
-    ended = _ended(backup, len(updated.errors), len(warnings), context.clock())
+    ended = _ended(backup, len(updated.errors), len(warnings), context.clock.now())
     for error in updated.errors:
         _logger.error("A backup could not be finalized as a whole: %s", error)
     await _put_volume_infos(context.store, name, operations, updated)
@@ -197,7 +196,6 @@ async def wait_for_backup(
     backup: Backup,
     *,
     actions: Sequence[AnyBackupItemAction],
-    timer: Clock | None = None,
 ) -> Backup:
     """Wait until the operations of a backup have ended, and finalize it; others are returned as they are.
 
@@ -206,7 +204,6 @@ async def wait_for_backup(
     Raises:
         StorageError, OperationsChanged: the location cannot be used, or was changed meanwhile.
     """
-    timer = timer or SystemClock()
     builtin = [action for action in actions if isinstance(action, BackupItemActionV2)]
     following = Following(
         store=context.store, plugins=context.plugins, clock=context.clock, builtin_backup_actions=builtin
@@ -223,7 +220,7 @@ async def wait_for_backup(
                 status = backup.status
                 ended = status.backup_item_operations_completed + status.backup_item_operations_failed
                 with _shown(context, _operations(ended, status.backup_item_operations_attempted)):
-                    await timer.sleep(POLL_SECONDS)
+                    await context.clock.sleep(POLL_SECONDS)
         if backup.status.phase in phases.FINALIZING:
             backup = await finalize_backup(context, backup, actions=actions)
     except BaseException:  # cancellation: what plugins have started must not be left behind; passed on
@@ -233,9 +230,8 @@ async def wait_for_backup(
     return backup
 
 
-async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Clock | None = None) -> Restore:
+async def wait_for_restore(context: RunContext, restore: Restore) -> Restore:
     """As `wait_for_backup`, for a restore."""
-    timer = timer or SystemClock()
     following = Following(store=context.store, plugins=context.plugins, clock=context.clock)
     try:
         while restore.status.phase in phases.WAITING:
@@ -244,16 +240,16 @@ async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Cloc
                 status = restore.status
                 ended = status.restore_item_operations_completed + status.restore_item_operations_failed
                 with _shown(context, _operations(ended, status.restore_item_operations_attempted)):
-                    await timer.sleep(POLL_SECONDS)
+                    await context.clock.sleep(POLL_SECONDS)
     except BaseException:  # as above
         stopping = following.restore(restore, cancel="the command was interrupted")
         await finish(stopping, limit_seconds=_CANCEL_SECONDS)
         raise
     while restore.status.phase in phases.FINALIZING:
-        finalized = await finalize_restore(context.client, context.store, restore, context.clock())
+        finalized = await finalize_restore(context.client, context.store, restore, context.clock.now())
         if finalized.status.phase in phases.FINALIZING:
             with _shown(context, "restored volumes to be bound"):
-                await timer.sleep(FINALIZE_POLL_SECONDS)
+                await context.clock.sleep(FINALIZE_POLL_SECONDS)
         else:
             await log_outcomes(context, restore)
         restore = finalized

@@ -9,7 +9,7 @@ restart. (docs/spec: BEY 3.8, 4.3, 5.6)
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -18,8 +18,9 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.api.values.times import format_time, known_time, utcnow
+from pinnace.api.values.times import format_time, known_time
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.plugins.asynchronous import OperationProgress
@@ -80,7 +81,7 @@ class ItemOperation(msgspec.Struct, frozen=True, kw_only=True):
 class StartedOperations(msgspec.Struct, kw_only=True):
     """Collects the operations that the actions of one run start."""
 
-    clock: Callable[[], datetime] = utcnow
+    clock: Clock = SYSTEM_CLOCK
     operations: list[ItemOperation] = msgspec.field(default_factory=list)
 
     def add(
@@ -96,7 +97,7 @@ class StartedOperations(msgspec.Struct, kw_only=True):
                 action=action,
                 operation_id=operation_id,
                 item=item,
-                created=self.clock(),
+                created=self.clock.now(),
                 post_items=tuple(post_items),
             )
         )

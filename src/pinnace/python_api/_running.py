@@ -6,13 +6,13 @@ from datetime import timedelta
 from os import fspath
 from typing import TypeVar
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.labels import FAILED_BACKUP, WITHOUT_VOLUME_DATA
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.selection.selectors import parse_label_selector
 from pinnace.api.values.default_names import stamped_name
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import cause_of, error_text
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
@@ -185,7 +185,7 @@ def restore_request(backup: str, cluster: Cluster, selection: Selection, options
         preserve_node_ports=options.preserve_node_ports,
     )
     _select(spec, selection)
-    name = options.name or stamped_name(backup, utcnow())
+    name = options.name or stamped_name(backup, SYSTEM_CLOCK.now())
     notes = {WITHOUT_VOLUME_DATA: "true"} if options.without_volume_data else {}
     notes |= {FAILED_BACKUP: "true"} if options.allow_failed else {}
     metadata = ObjectMeta(

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.objects import JSONObject
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.discovery import Discovery
@@ -74,7 +74,7 @@ class TargetCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     client: ClusterClient
     log: EventLog
-    timer: Clock
+    clock: Clock
     terminating_timeout_seconds: float
 
 
@@ -84,12 +84,12 @@ class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         discovery: the resources that it serves at the start.
         load_discovery: reads the resources that it serves now.
-        timer: for the engine's waits.
+        clock: for the engine's waits.
         is_simulated: whether nothing is written; then volumes are not waited for, as none is made.
     """
 
     client: ClusterClient
     discovery: Discovery
     load_discovery: Callable[[], Awaitable[Discovery]]
-    timer: Clock = msgspec.field(default_factory=SystemClock)
+    clock: Clock = SYSTEM_CLOCK
     is_simulated: bool = False

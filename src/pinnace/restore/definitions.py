@@ -94,7 +94,7 @@ class Definitions:
     def __init__(
         self,
         client: ClusterClient,
-        timer: Clock,
+        clock: Clock,
         resource_timeout_seconds: float = DEFAULT_RESOURCE_TIMEOUT_SECONDS,
         activity: Activity | None = None,
     ) -> None:
@@ -103,7 +103,7 @@ class Definitions:
         self._shown = ""
         self._changed = asyncio.Event()
         self._client = client
-        self._timer = timer
+        self._clock = clock
         self._timeout_seconds = resource_timeout_seconds
         self._new: dict[str, _Awaited] = {}
         self._late: dict[str, _Awaited] = {}
@@ -116,7 +116,7 @@ class Definitions:
         """Add a definition to wait for: it was just created, or exists and is not ready."""
         self._created.add(name)
         self._new[name] = _Awaited(resource)
-        self._last_created = self._last_progress = self._timer.monotonic()
+        self._last_created = self._last_progress = self._clock.monotonic()
 
     @property
     def _end(self) -> float:
@@ -148,7 +148,7 @@ class Definitions:
         wanted = {name: self._late.pop(name) for name in needed if name in self._late}
         await self._wait(wanted, lambda: self._end)
         failed, self._late = {**self._late, **wanted}, {}
-        waited = self._timer.monotonic() - self._last_created
+        waited = self._clock.monotonic() - self._last_created
         return [
             f"error verifying custom resource definition {name} is ready to use:"
             f" {awaited.problem or f'it was not established within {waited:.0f} s'}"
@@ -163,13 +163,13 @@ class Definitions:
             following = tasks.create_task(self._follow(awaited))
             try:
                 while _any_left(awaited):
-                    left_seconds = deadline() - self._timer.monotonic()
+                    left_seconds = deadline() - self._clock.monotonic()
                     if left_seconds <= 0:
                         break
                     self._show(len(awaited))
                     self._changed.clear()
                     pause_seconds = min(left_seconds, _LONGEST_PAUSE_SECONDS)
-                    await wait_for(self._changed, timer=self._timer, timeout_seconds=pause_seconds)
+                    await wait_for(self._changed, clock=self._clock, timeout_seconds=pause_seconds)
             finally:
                 following.cancel()
                 self._show(0)
@@ -199,7 +199,7 @@ class Definitions:
             await self._look(awaited)
             if version:
                 await self._watch(awaited, version)
-            await self._timer.sleep(_LONGEST_PAUSE_SECONDS)
+            await self._clock.sleep(_LONGEST_PAUSE_SECONDS)
 
     async def _watch(self, awaited: dict[str, _Awaited], version: str) -> None:
         """Note the changes after a resourceVersion. Returns when a watch has failed."""
@@ -212,7 +212,7 @@ class Definitions:
                         name = text(event.object, "metadata", "name")
                         if event.type != "BOOKMARK" and name in awaited:
                             self._note(awaited, name, event)
-                await self._timer.sleep(_PAUSE_BETWEEN_WATCHES_SECONDS)
+                await self._clock.sleep(_PAUSE_BETWEEN_WATCHES_SECONDS)
         except KubeError:
             return
 
@@ -226,7 +226,7 @@ class Definitions:
     def _ready(self, awaited: dict[str, _Awaited], name: str) -> None:
         del awaited[name]
         self.usable.append(name)
-        self._last_progress = self._timer.monotonic()
+        self._last_progress = self._clock.monotonic()
 
     async def _look(self, awaited: dict[str, _Awaited]) -> None:
         """Read each one once, a few at a time, and remove those that are ready."""
@@ -264,7 +264,7 @@ class Definitions:
             return False
         awaited.is_hopeless = _are_names_taken(found)
         if state != awaited.state:
-            awaited.state, self._last_progress = state, self._timer.monotonic()
+            awaited.state, self._last_progress = state, self._clock.monotonic()
         return False
 
 

@@ -61,7 +61,7 @@ class Passes:
             run.request.activity,
             log=run.log,
             failure=PROGRESS_FAILURE,
-            seconds=run.cluster.timer.monotonic,
+            clock=run.cluster.clock,
         )
         self._counts = PassCounts()
         self._handled: set[str] = set()
@@ -300,7 +300,7 @@ class Passes:
             return all(found.preferred(name) is not None for name in usable)
 
         try:
-            complete = await poll(shown, timer=run.cluster.timer, timeout_seconds=_DISCOVERY_LAG_SECONDS)
+            complete = await poll(shown, clock=run.cluster.clock, timeout_seconds=_DISCOVERY_LAG_SECONDS)
         except KubeError as error:
             results, problem = Results(), f"refresh discovery after restoring CRDs: {error}"
             results.warnings.add("", notice_of(error, Code.DISCOVERY_FAILED, problem))

@@ -345,6 +345,7 @@ class _Run(msgspec.Struct, frozen=True):
             return results
         engine = RestoreEngine(
             ClusterAccess(
+                clock=self.context.clock,
                 client=self.context.client,
                 discovery=self.context.discovery,
                 load_discovery=partial(Discovery.load, self.context.client, all_versions=all_versions),
@@ -429,7 +430,7 @@ def _finished(
         failure_reason=reason,
         warnings=results.warnings.count if results else 0,
         errors=results.errors.count if results else 0,
-        completion_timestamp=context.clock(),
+        completion_timestamp=context.clock.now(),
         progress=recorder.last or restore.status.progress,
     )
     return msgspec.structs.replace(restore, status=status)

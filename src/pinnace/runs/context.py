@@ -6,14 +6,13 @@ backups or only restores need is in their own runners.
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import utcnow
 from pinnace.archive.runlog import Hide, Noticed
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -97,7 +96,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     features: Collection[str] = ()
     log: LogOptions = msgspec.field(default_factory=LogOptions)
     progress: ProgressSink | None = None
-    clock: Callable[[], datetime] = utcnow
+    clock: Clock = SYSTEM_CLOCK
     caveats: Sequence[str] = ()
     activity: Activity = msgspec.field(default_factory=Activity)
     worker_slot: WorkerSlot = msgspec.field(default_factory=WorkerSlot)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Self
 
+from pinnace.aio.clock import Clock
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError
 from pinnace.notices.notice import Notice
@@ -25,7 +26,6 @@ class ProgressReporter:
     Args:
         activity: gets all numbers, not only those of each second.
         failure: the warning.
-        seconds: the clock, of any beginning.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class ProgressReporter:
         *,
         log: EventLog,
         failure: Notice,
-        seconds: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._sink = sink
         self._activity = activity
         self._log = log
         self._failure = failure
-        self._seconds = seconds
+        self._clock = clock
         self._next_at: float | None = None
         self._last = self._failed = (-1, -1)
         self._call: asyncio.Task[None] | None = None
@@ -70,7 +70,7 @@ class ProgressReporter:
         self._activity.done, self._activity.total = done, total
         if self._sink is None or (done, total) == self._last:
             return
-        now = self._seconds()
+        now = self._clock.monotonic()
         if (self._next_at is not None and now < self._next_at) or (self._call and not self._call.done()):
             return
         self._next_at = now + INTERVAL_SECONDS

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Self
 
 from pinnace.aio.cancelling import is_cancelled, pass_cancellation
-from pinnace.aio.clock import Clock, Sleeper, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
+from pinnace.aio.sleeper import Sleeper
 from pinnace.api.objects import JSONObject
 from pinnace.runtime.errors import QueueShutDown
 from pinnace.runtime.informer import Informer, wait_for_caches
@@ -89,7 +90,7 @@ class Controller:
         reconcile: processes one key; raising means "try again later". None: only the resync function.
         workers: how many different keys are processed at once.
         resync: what to do periodically.
-        clock: time and timers.
+        clock: time and clock.
         queue: in place of a new one.
 
     Raises:
@@ -103,7 +104,7 @@ class Controller:
         *,
         workers: int = 1,
         resync: Resync | None = None,
-        clock: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
         queue: RateLimitedQueue[Key] | None = None,
     ) -> None:
         if reconcile is None and resync is None:
@@ -115,7 +116,7 @@ class Controller:
         self._workers = workers
         self._resync = resync
         self._caches: list[Informer] = []
-        self._clock = clock or SystemClock()
+        self._clock = clock
         # Not `or`: an empty queue is false, and keys that its owner adds later would never be processed.
         self._queue = queue if queue is not None else RateLimitedQueue[Key](clock=self._clock)
         self._sleeper = Sleeper(self._clock)

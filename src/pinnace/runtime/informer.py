@@ -20,7 +20,8 @@ from contextlib import aclosing
 
 import msgspec
 
-from pinnace.aio.clock import Clock, Sleeper, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
+from pinnace.aio.sleeper import Sleeper
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import DeadlineExceeded, Gone, KubeError
@@ -88,12 +89,12 @@ class InformerTimes(msgspec.Struct, frozen=True, kw_only=True):
     """When an informer retries.
 
     Attributes:
-        clock: time and timers of the waits; the event loop's if None.
+        clock: time and clock of the waits; the event loop's if None.
         retry_delay: the waits after failures; the usual ones if None.
         jitter: returns a number in [0, 1); spreads waits and the lengths of watches.
     """
 
-    clock: Clock | None = None
+    clock: Clock = SYSTEM_CLOCK
     retry_delay: RetryDelay | None = None
     jitter: Callable[[], float] = random.random
 
@@ -129,7 +130,7 @@ class Informer:
         self._selectors = selectors or Selectors()
         self._cache = ObjectCache(indexes)
         self._handlers: list[Handlers] = []
-        self._clock = times.clock or SystemClock()
+        self._clock = times.clock
         self._jitter = times.jitter
         self._retry_delay = times.retry_delay or RetryDelay(jitter=times.jitter)
         self._synced = asyncio.Event()

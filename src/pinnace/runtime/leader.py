@@ -19,11 +19,10 @@ import secrets
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
-from pinnace.aio.clock import BootClock, Clock, Sleeper
+from pinnace.aio.clock import BootClock, Clock
+from pinnace.aio.sleeper import Sleeper
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Conflict, InvalidResponse, KubeError, NotFound
 from pinnace.kube.resources import LEASES
@@ -99,8 +98,8 @@ class LeaderElector:
         client: the cluster.
         lease: namespace and name of the Lease; it is created when missing.
         identity: unique among all candidates, a restarted process included.
-        clock: monotonic time and timers; decides. None: a clock that counts suspensions.
-        now: wall time; written into the Lease for people only.
+        clock: its monotonic time decides, its time of day in the Lease is for people. None: one that counts
+            suspensions.
 
     Raises:
         ValueError: no identity.
@@ -114,7 +113,6 @@ class LeaderElector:
         *,
         times: LeaseTimes | None = None,
         clock: Clock | None = None,
-        now: Callable[[], datetime] = utcnow,
     ) -> None:
         if not identity:
             raise ValueError("a leader elector needs an identity")
@@ -126,7 +124,6 @@ class LeaderElector:
         self._lease = lease
         self._times = times or LeaseTimes()
         self._clock = clock or BootClock()
-        self._now = now
         self._sleeper = Sleeper(self._clock)
         self.fence = LeaseFence(self._clock, self._sleeper.wake)
         self._leading = asyncio.Event()
@@ -230,7 +227,7 @@ class LeaderElector:
         try:
             lease = await self._client.get(LEASES, self._lease.name, self._lease.namespace)
         except NotFound:
-            spec = held_spec(None, self.identity, self._times.duration, self._now())
+            spec = held_spec(None, self.identity, self._times.duration, self._clock.now())
             metadata = {"name": self._lease.name, "namespace": self._lease.namespace}
             self._written = await self._client.create(
                 LEASES, self._body(metadata, spec), self._lease.namespace
@@ -258,7 +255,7 @@ class LeaderElector:
     async def _hold(self, lease: JSONObject) -> None:
         """Replace this state of the lease by one that we hold. Raises Conflict if it has changed since."""
         former = self._observe(lease).record
-        spec = held_spec(former, self.identity, self._times.duration, self._now())
+        spec = held_spec(former, self.identity, self._times.duration, self._clock.now())
         self._written = await self._replace(lease, spec)
         self._check_held(self._written)
 
@@ -275,7 +272,7 @@ class LeaderElector:
                 lease = await self._client.get(LEASES, self._lease.name, self._lease.namespace)
                 observed = self._observe(lease)
                 if observed.record.holder == self.identity:
-                    await self._replace(lease, released_spec(observed.record, self._now()))
+                    await self._replace(lease, released_spec(observed.record, self._clock.now()))
         except (KubeError, TimeoutError) as error:  # it expires by itself
             log.warning("Could not release the lease, it expires by itself", lease=self.name, error=error)
         self.state = LeaderState.RELEASED

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from pinnace.aio.clock import Clock, ScheduledCall, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock, ScheduledCall
 from pinnace.runtime.backoff import FailureBackoff, TokenBucket
 from pinnace.runtime.errors import QueueShutDown
 
@@ -104,12 +104,12 @@ class RateLimitedQueue(Generic[K]):
     def __init__(
         self,
         *,
-        clock: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
         backoff: FailureBackoff[K] | None = None,
         bucket: Callable[[], TokenBucket] = TokenBucket,
         lane_of: Callable[[K], Lane] = one_lane,
     ) -> None:
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._backoff: FailureBackoff[K] = backoff or FailureBackoff()
         self._new_bucket = bucket
         self._buckets: dict[Hashable, TokenBucket] = {}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     # Commands load this module for `WorkerSlot`, and have no queue.
@@ -45,10 +45,10 @@ class QueueWorkerSlot(WorkerSlot):
         clock: measures `PATIENCE_SECONDS`; the event loop's if None.
     """
 
-    def __init__(self, queue: "RateLimitedQueue[Key]", key: "Key", *, clock: Clock | None = None) -> None:
+    def __init__(self, queue: "RateLimitedQueue[Key]", key: "Key", *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._queue = queue
         self._key = key
-        self._clock = clock or SystemClock()
+        self._clock = clock
 
     def give_back(self) -> None:
         self._queue.release(self._key)

@@ -2,17 +2,13 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from pinnace._version import __version__
-from pinnace.aio.clock import Clock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.racing import unless_stopped
-from pinnace.api.values.times import utcnow
 from pinnace.controllers import backup_repository
 from pinnace.controllers.former_pod_volumes import release_former_pod_volumes
 from pinnace.controllers.former_repositories import move_former_repositories
@@ -54,19 +50,6 @@ log = get_logger(__name__)
 STOP_SECONDS: Final = GRACE_PERIOD_SECONDS + 10.0
 """How long a stop may take: work that was cancelled cleans up after the grace period. Below the 45 seconds
 until the kubelet kills the pod, so that the log says what did not end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clocks:
-    """The clocks of a server.
-
-    Attributes:
-        now: the time of day, for controllers.
-        timers: the clock that controllers wait by; None: that of the event loop.
-    """
-
-    now: Callable[[], datetime] = utcnow
-    timers: Clock | None = None
 
 
 async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agent: str) -> None:
@@ -121,9 +104,8 @@ class Assembly:
         workdir: Path,
         *,
         plugins: InstalledPlugins = NO_PLUGINS,
-        clocks: Clocks | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        clocks = clocks or Clocks()
         self.metrics = ServerMetrics(leads=lambda: self._manager.leads)
         self._options = options
         elector = _elector(client, options) if options.leader_election else None
@@ -140,12 +122,12 @@ class Assembly:
             log_level=options.log_level,
             log_format=options.log_format,
             log_echo=sys.stdout,
-            clock=clocks.now,
+            clock=clock,
             plugins=plugins,
             leads=elector is not None,
         )
         informers = Informers(client, options.namespace, self._manager.add_informer)
-        self._parts = Parts.of(scope, options, informers, timers=clocks.timers)
+        self._parts = Parts.of(scope, options, informers)
 
     def manager(self) -> Manager:
         """The manager with all parts added. Call it once."""

@@ -4,15 +4,13 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from pinnace._version import __version__
-from pinnace.aio.clock import Clock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.racing import unless_stopped
 from pinnace.api.objects import mapping
-from pinnace.api.values.times import utcnow
 from pinnace.controllers.node import data_download, data_upload, pod_volume_backup, pod_volume_restore
 from pinnace.controllers.node.parts import Limits, NodeController, NodeParts
 from pinnace.controllers.node.scope import NodeScope
@@ -142,8 +140,6 @@ class NodeAgent:
     Args:
         workdir: private to this agent.
         uploaders: used instead of restic and kopia.
-        clock: the time of day.
-        timers: the clock that controllers wait by; by default that of the event loop.
     """
 
     def __init__(
@@ -153,8 +149,7 @@ class NodeAgent:
         workdir: Path,
         *,
         uploaders: Uploaders | None = None,
-        clock: Callable[[], datetime] = utcnow,
-        timers: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.metrics = NodeAgentMetrics(options.node)
         self._options = options
@@ -179,7 +174,6 @@ class NodeAgent:
             limits=Limits.together(options.concurrency)
             if options.concurrency
             else Limits.of(options.backup_workers, options.restore_workers),
-            timers=timers,
         )
 
     def manager(self) -> Manager:

@@ -8,11 +8,11 @@ import asyncio
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Final, Self
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
@@ -30,7 +30,7 @@ class Watchdog:
 
     Args:
         stop_seconds: how long everything may take from `ending` on.
-        monotonic: seconds of a clock that never goes back.
+        clock: its monotonic time counts.
         end: ends the process at once.
     """
 
@@ -38,14 +38,14 @@ class Watchdog:
         self,
         stop_seconds: float,
         *,
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
         end: Callable[[int], object] = os._exit,
     ) -> None:
         self._stop_seconds = stop_seconds
-        self._monotonic = monotonic
+        self._clock = clock
         self._end = end
         self._watched = threading.get_ident()
-        self._beat_at = self._looked_at = monotonic()
+        self._beat_at = self._looked_at = clock.monotonic()
         self._blocked_since: float | None = None
         self._deadline: float | None = None
         self._over = threading.Event()
@@ -67,11 +67,11 @@ class Watchdog:
     def ending(self) -> None:
         """Everything is going to end now, in order or after a failure; the time for it begins. Idempotent."""
         if self._deadline is None:
-            self._deadline = self._monotonic() + self._stop_seconds
+            self._deadline = self._clock.monotonic() + self._stop_seconds
 
     def look(self) -> None:
         """Log what blocks the loop, and end the process when its time is up. Called in the thread."""
-        now = self._monotonic()
+        now = self._clock.monotonic()
         if now - self._looked_at > BLOCKED_SECONDS / 2:
             # The whole process stood still: what the loop did not do meanwhile says nothing.
             paused = now - self._looked_at
@@ -103,7 +103,7 @@ class Watchdog:
             self.look()
 
     def _beat(self) -> None:
-        self._beat_at = self._monotonic()
+        self._beat_at = self._clock.monotonic()
         self._timer = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._beat)
 
 

@@ -18,12 +18,11 @@ import msgspec
 import orjson
 
 from pinnace.aio.blocking import finish, in_thread
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.fence import Fence
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.json_memory import most_memory
 from pinnace.api.objects import JSONObject, names_by_kind
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
@@ -118,7 +117,7 @@ class BackupStore:
         location: str,
         read_only: bool = False,
         limits: ReadLimits | None = None,
-        timer: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Args:
         store: closed by close().
@@ -127,14 +126,14 @@ class BackupStore:
         read_only: refuse to write or delete backups and to delete restores; logs and results of restores are
             written, as Velero does. (docs/spec: STO 12)
         limits: for reading.
-        timer: the clock of writers' claims.
+        clock: of writers' claims.
         """
         self._store = store
         self._layout = layout
         self._location = location
         self._read_only = read_only
         self._limits = limits or ReadLimits()
-        self._timer = timer or SystemClock()
+        self._clock = clock
 
     def fenced(self, fence: Fence | None) -> Self:
         """This location, with writes that pass the fence, if there is one."""
@@ -285,7 +284,7 @@ class BackupStore:
         """
         self._check_writable(f"write backup {backup}")
         key, subject = self._layout.writer_claim(backup), ClaimSubject("backup", backup, owner)
-        return WriterClaim.on(self._store, key, subject, timer=self._timer, patience=patience)
+        return WriterClaim.on(self._store, key, subject, clock=self._clock, patience=patience)
 
     async def writer_of_backup(self, backup: str) -> str:
         """The process that has the claim on the name of a backup; empty for none. Raises StorageError."""
@@ -460,7 +459,8 @@ class BackupStore:
         keys = await self._store.list_keys(self._layout.backup_directory(backup))
         if errors := await self._delete_all(backup, keys):
             raise combined(errors)
-        await self._abort_uploads(self._layout.backup_directory(backup), before=utcnow() - _LONGEST_UPLOAD)
+        before = self._clock.now() - _LONGEST_UPLOAD
+        await self._abort_uploads(self._layout.backup_directory(backup), before=before)
 
     # --- Reading backups --------------------------------------------------------------------------------
 
@@ -667,7 +667,7 @@ class BackupStore:
     def claim_of_restore(self, restore: str, *, takes_over: bool) -> AbstractAsyncContextManager[WriterClaim]:
         """A context that holds the claim on the name of a restore for this process; see WriterClaim.on()."""
         key, subject = self._layout.restore_claim(restore), ClaimSubject("restore", restore)
-        return WriterClaim.on(self._store, key, subject, timer=self._timer, takes_over=takes_over)
+        return WriterClaim.on(self._store, key, subject, clock=self._clock, takes_over=takes_over)
 
     async def has_restore(self, restore: str) -> bool:
         """Whether there is any file of a restore, besides the claim on its name."""
@@ -753,7 +753,8 @@ class BackupStore:
                 errors.append(error)
         if errors:
             raise combined(errors)
-        await self._abort_uploads(self._layout.restore_directory(restore), before=utcnow() - _LONGEST_UPLOAD)
+        before = self._clock.now() - _LONGEST_UPLOAD
+        await self._abort_uploads(self._layout.restore_directory(restore), before=before)
 
     def _check_writable(self, action: str) -> None:
         if self._read_only:

@@ -7,7 +7,7 @@ whole cluster has been read or restored, and only the upload is left: that is tr
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.storage.errors import StoreUnavailable
 
 T = TypeVar("T")
@@ -37,12 +37,12 @@ class Patience:
         *,
         waiting: list[str] | None = None,
         limit_seconds: float = LIMIT_SECONDS,
-        timer: Clock | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._tell = tell
         self._waiting = waiting if waiting is not None else []
         self._limit_seconds = limit_seconds
-        self._timer = timer or SystemClock()
+        self._clock = clock
         self._away_since: float | None = None
         self._said_at = 0.0
         self._in_trouble = 0
@@ -64,12 +64,12 @@ class Patience:
             return await work()
         except StoreUnavailable as error:
             failure = error
-        began, pause_seconds = self._timer.monotonic(), _FIRST_PAUSE_SECONDS
+        began, pause_seconds = self._clock.monotonic(), _FIRST_PAUSE_SECONDS
         self._in_trouble += 1
         try:
-            while (left := began + self._limit_seconds - self._timer.monotonic()) > 0:
+            while (left := began + self._limit_seconds - self._clock.monotonic()) > 0:
                 self._note_away(failure)
-                await self._timer.sleep(min(pause_seconds, left))
+                await self._clock.sleep(min(pause_seconds, left))
                 pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
                 try:
                     if before_again is not None:
@@ -88,7 +88,7 @@ class Patience:
                 self._end_outage()
 
     def _note_away(self, failure: StoreUnavailable) -> None:
-        now = self._timer.monotonic()
+        now = self._clock.monotonic()
         if self._away_since is None:
             self._away_since = now
             self._waiting.append(_WAITING_FOR)
@@ -103,7 +103,7 @@ class Patience:
     def _note_back(self) -> None:
         if self._away_since is None:
             return
-        away_seconds = self._timer.monotonic() - self._away_since
+        away_seconds = self._clock.monotonic() - self._away_since
         self._tell(f"The backup storage location answers again, after {away_seconds:.0f} s")
         self._end_outage()
 

@@ -79,11 +79,11 @@ class WriterClaim:
         was_abandoned: whether it was taken over from a process that died.
     """
 
-    def __init__(self, store: ObjectStore, key: str, subject: ClaimSubject, *, timer: Clock) -> None:
+    def __init__(self, store: ObjectStore, key: str, subject: ClaimSubject, *, clock: Clock) -> None:
         self._store = store
         self._key = key
         self._subject = subject
-        self._timer = timer
+        self._clock = clock
         self._token = uuid4().hex
         self._renewals = 0
         self.was_abandoned = False
@@ -96,7 +96,7 @@ class WriterClaim:
         key: str,
         subject: ClaimSubject,
         *,
-        timer: Clock,
+        clock: Clock,
         takes_over: bool = True,
         patience: Patience | None = None,
     ) -> AsyncIterator[Self]:
@@ -110,7 +110,7 @@ class WriterClaim:
         Raises:
             NameInUse: another process has it, and renews it.
         """
-        claim = cls(store, key, subject, timer=timer)
+        claim = cls(store, key, subject, clock=clock)
         try:
             await (patience or impatient()).insist(partial(claim._take, takes_over=takes_over))
             yield claim
@@ -172,7 +172,7 @@ class WriterClaim:
             later = await self._watched(found)
             if later == found:
                 await self._store.put(self._key, self._content())
-                await self._timer.sleep(SETTLING_SECONDS)
+                await self._clock.sleep(SETTLING_SECONDS)
                 self.was_abandoned = True
             elif later is not None:
                 raise self._subject.in_use(_writer_of(later))
@@ -198,14 +198,14 @@ class WriterClaim:
             now = await self._read()
             return now != found
 
-        await poll(has_changed, timer=self._timer, timeout_seconds=WATCH_SECONDS)
+        await poll(has_changed, clock=self._clock, timeout_seconds=WATCH_SECONDS)
         return now
 
     async def _renew(self) -> None:
         """Renew the claim until cancelled. A renewal that fails is repeated: the work may still succeed."""
         is_failing = False
         while True:
-            await self._timer.sleep(RENEWAL_SECONDS)
+            await self._clock.sleep(RENEWAL_SECONDS)
             try:
                 await self.check()
                 self._renewals += 1

@@ -16,7 +16,7 @@ import pytest
 from pinnace.archive.deflate import inflate
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import BATCH_BYTES, ArchiveWriter
-from tests.unit.archive.helpers import clock
+from tests.support.clock import FakeClock
 
 pytestmark = pytest.mark.found("P5")
 
@@ -104,7 +104,7 @@ async def _write(path: Path) -> None:
     heads = "resources/configmaps/v1-preferredversion/", "resources/configmaps/"
     directories = [MemberDirectory(f"{head}namespaces/shop/") for head in heads]
     numbers = random.Random(1)
-    async with ArchiveWriter(path, clock=clock) as writer:
+    async with ArchiveWriter(path, clock=FakeClock()) as writer:
         for number in range(ITEMS):
             content = b'{"data":"%b"}' % numbers.randbytes(numbers.randrange(2000)).hex().encode()
             writer.add_copies(directories, f"item-{number}.json", b"", content)

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.archive.reader import ArchiveIndex
@@ -100,7 +100,7 @@ async def back_up(
         storage_locations=[BackupStorageLocation(metadata=ObjectMeta(name="default"))],
         snapshot_locations=[],
         server_version=discovery.server_version,
-        now=utcnow(),
+        now=SYSTEM_CLOCK.now(),
     )
     assert backup.status.validation_errors == []
     workdir = tmp_path / "work"

@@ -106,7 +106,7 @@ async def open_bucket() -> AsyncIterator[OpenBucket]:
             if via is not None:
                 settings["s3Url"] = via.url
             objects = S3Store(parse_s3_config(settings), environ={}, policy=policy)
-            store = BackupStore(objects, Layout(""), location="default", timer=HurriedClock())
+            store = BackupStore(objects, Layout(""), location="default", clock=HurriedClock())
             stack.push_async_callback(store.close)
             return store
 

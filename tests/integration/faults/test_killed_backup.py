@@ -47,7 +47,7 @@ def create(lab: Lab, name: str = "b1") -> list[str]:
 
 
 def directory_store(root: Path) -> BackupStore:
-    return BackupStore(FilesystemStore(root), Layout(""), location="default", timer=HurriedClock())
+    return BackupStore(FilesystemStore(root), Layout(""), location="default", clock=HurriedClock())
 
 
 def files_below(root: Path) -> list[str]:

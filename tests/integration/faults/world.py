@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase, RestorePhase
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
@@ -327,7 +327,7 @@ class Lab:
             storage_locations=[BackupStorageLocation(metadata=ObjectMeta(name="default"))],
             snapshot_locations=[],
             server_version=version,
-            now=utcnow(),
+            now=SYSTEM_CLOCK.now(),
         )
         assert prepared.status.validation_errors == []
         return prepared
@@ -356,7 +356,7 @@ class Lab:
         assert completed.errors == ()
         assert completed.backup is not None
         begun = completed.restore
-        begun.status.phase, begun.status.start_timestamp = RestorePhase.IN_PROGRESS, utcnow()
+        begun.status.phase, begun.status.start_timestamp = RestorePhase.IN_PROGRESS, SYSTEM_CLOCK.now()
         discovery = await Discovery.load(self.client)
         through = client or self.client
 

@@ -93,8 +93,8 @@ async def test_two_commands_in_one_second_both_succeed(
 ) -> None:
     """Their clock stands still, as at one second of cron."""
     code = (
-        "import sys, pinnace.cli.restore.creating as create; from datetime import datetime, UTC;"
-        "create.utcnow = lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC);"
+        "import sys; from pinnace.aio.clock import SystemClock; from datetime import datetime, UTC;"
+        "SystemClock.now = lambda _self: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC);"
         "from pinnace.cli.main import main; sys.argv[0] = 'pinnace'; sys.exit(main())"
     )
     commands = [

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, BootClock
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import LEASES
 from pinnace.runtime.keys import Key
@@ -64,6 +64,13 @@ async def test_leadership_passes_on_after_a_death_and_after_a_stop(
     assert lease["spec"]["leaseTransitions"] == 2
 
 
+class LateClock(BootClock):
+    """The time of day of eight years ago."""
+
+    def now(self) -> datetime:
+        return super().now() - timedelta(days=3000)
+
+
 async def test_the_api_server_notes_each_renewal_by_its_own_clock(client: KubeClient, namespace: str) -> None:
     """By that a candidate knows that a lease expired long ago, whatever the holder's clock said."""
     first = LeaderElector(
@@ -71,13 +78,13 @@ async def test_the_api_server_notes_each_renewal_by_its_own_clock(client: KubeCl
         Key(namespace, "server"),
         "first",
         times=LeaseTimes(duration=8, renew_deadline=6, retry_period=0.2),
-        now=lambda: utcnow() - timedelta(days=3000),
+        clock=LateClock(),
     )
     async with running(first):
         assert await leading(first)
         begun = written_at(await client.get(LEASES, "server", namespace))
         assert begun is not None
-        assert abs(begun - utcnow()) < timedelta(minutes=1)
+        assert abs(begun - SYSTEM_CLOCK.now()) < timedelta(minutes=1)
 
         async def is_noted() -> bool:
             noted = written_at(await client.get(LEASES, "server", namespace))

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pinnace.api.objects import JSONObject
@@ -13,24 +13,13 @@ from pinnace.api.values.times import parse_time
 from pinnace.controllers.schedule import counted_from, due_after, judge
 from pinnace.kube.resources import velero
 from pinnace.runtime.manager import Manager, ManagerPhase
-from pinnace.server.app import Assembly, Clocks
+from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
 from tests.support.clock import FakeClock
 from tests.support.servers.sites import FINAL, Site
 from tests.support.waiting import eventually
 
 RETRY_SECONDS = 0.5
-
-
-class Time:
-    """The time of day and timers of all servers. Begins now, since API servers date objects themselves."""
-
-    def __init__(self) -> None:
-        self.timers = FakeClock()
-        self._offset = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=self.timers.time)
-
-    def __call__(self) -> datetime:
-        return self._offset + timedelta(seconds=self.timers.time)
 
 
 @dataclass
@@ -42,7 +31,7 @@ class Cluster:
     """
 
     site: Site
-    time: Time
+    clock: FakeClock
     seen: dict[str, JSONObject] = field(default_factory=dict)
 
     async def objects(self, plural: str) -> dict[str, JSONObject]:
@@ -51,7 +40,7 @@ class Cluster:
 
     async def settled(self) -> bool:
         """Whether nothing is left to do at this time: all due runs have begun, all begun runs have ended."""
-        if any(is_due(obj, self.time()) for obj in (await self.objects("schedules")).values()):
+        if any(is_due(obj, self.clock.now()) for obj in (await self.objects("schedules")).values()):
             return False
         # After the schedules, whose status is written after what they make.
         backups = await self.objects("backups")
@@ -95,9 +84,7 @@ async def serving(cluster: Cluster) -> AsyncIterator[None]:
         zone=UTC,
     )
     workdir = Path(tempfile.mkdtemp(dir=site.folder))
-    assembly = Assembly(
-        site.client, options, workdir, clocks=Clocks(now=cluster.time, timers=cluster.time.timers)
-    )
+    assembly = Assembly(site.client, options, workdir, clock=cluster.clock)
     manager, stop = assembly.manager(), asyncio.Event()
     running = asyncio.create_task(manager.run(stop))
     try:
@@ -117,15 +104,15 @@ async def _until_running(manager: Manager, running: asyncio.Task[None]) -> None:
         running.result()
 
 
-async def pass_time(time: Time, clusters: Mapping[str, Cluster], minutes: int) -> None:
+async def pass_time(clock: FakeClock, clusters: Mapping[str, Cluster], minutes: int) -> None:
     """Move the time, and wait until all clusters have done what is due.
 
     Time moves a little during the wait, so that failed work is tried again.
     """
-    time.timers.turn(60 * minutes)
+    clock.turn(60 * minutes)
 
     async def settled() -> bool:
-        time.timers.turn(RETRY_SECONDS)
+        clock.turn(RETRY_SECONDS)
         return all([await cluster.settled() for cluster in clusters.values()])
 
     await eventually(settled)

@@ -4,7 +4,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from tests.e2e.without_server.command import Pinnace
-from tests.integration.scenario.fleet import Cluster, Time, is_expired, pass_time, serving
+from tests.integration.scenario.fleet import Cluster, is_expired, pass_time, serving
+from tests.support.clock import FakeClock
 from tests.support.cluster.crds import ensure_crds
 from tests.support.servers.lives import keys_in, objects_of
 from tests.support.servers.sites import Site
@@ -47,8 +48,8 @@ async def fleet(
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     await second_client.create(NAMESPACES, namespace)
     (tmp_path / "second").mkdir()
-    time = Time()
-    first, second = Cluster(site, time), Cluster(Site(second_client, name, tmp_path / "second"), time)
+    clock = FakeClock(now=datetime.now(UTC).replace(microsecond=0))  # API servers date objects themselves
+    first, second = Cluster(site, clock), Cluster(Site(second_client, name, tmp_path / "second"), clock)
     for cluster in (first, second):
         await cluster.site.add_bucket(bucket, default=True)
     yield {"first": first, "second": second}
@@ -103,8 +104,8 @@ async def remove(bucket: Bucket, backup: str) -> None:
 async def test_two_clusters_with_one_location_lose_and_leak_nothing(
     fleet: dict[str, Cluster], bucket: Bucket, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    first, second, time = fleet["first"], fleet["second"], fleet["first"].time
-    site, start = first.site, time()
+    first, second, clock = fleet["first"], fleet["second"], fleet["first"].clock
+    site, start = first.site, clock.now()
     (tmp_path / "command").mkdir()
     command = Pinnace(
         tmp_path / "command",
@@ -124,7 +125,7 @@ async def test_two_clusters_with_one_location_lose_and_leak_nothing(
         for name, cluster in fleet.items():
             await running[name].enter_async_context(serving(cluster))
         for step in range(1, HOURS * 60 // STEP_MINUTES + 1):
-            await pass_time(time, fleet, STEP_MINUTES)
+            await pass_time(clock, fleet, STEP_MINUTES)
             match step:
                 case 3:
                     planted = await plant(bucket)
@@ -140,7 +141,7 @@ async def test_two_clusters_with_one_location_lose_and_leak_nothing(
                     await restore(second, site.namespace, source)
                 case 9:
                     await running["first"].aclose()
-                    time.timers.turn(45 * 60)
+                    clock.turn(45 * 60)
                     await running["first"].enter_async_context(serving(first))
                 case 11:
                     outcome = await command("schedule", "delete", "to-be-deleted", "--confirm")
@@ -157,7 +158,7 @@ async def test_two_clusters_with_one_location_lose_and_leak_nothing(
         for _ in range(MOST_LOOKS):
             if await agreed(fleet, bucket, planted):
                 break
-            await pass_time(time, fleet, 1)
+            await pass_time(clock, fleet, 1)
 
         assert await agreed(fleet, bucket, planted)
         await harmless(fleet, bucket, planted)
@@ -205,7 +206,7 @@ async def harmless(fleet: dict[str, Cluster], bucket: Bucket, planted: set[str])
 
 async def complete(cluster: Cluster, start: Any, removed: set[str]) -> None:
     """All backups that were due were made, and exist until a user deletes them or they expire."""
-    now, backups = cluster.time(), await cluster.objects("backups")
+    now, backups = cluster.clock.now(), await cluster.objects("backups")
     made = {name: obj for name, obj in cluster.seen.items() if name != "forged"}
     assert {obj["status"]["phase"] for obj in made.values()} <= {"Completed", "Deleting"}
     for name, obj in made.items():

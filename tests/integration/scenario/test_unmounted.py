@@ -1,9 +1,11 @@
 """The disk under a location goes away and comes back."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pinnace.api.values.times import parse_time
-from tests.integration.scenario.fleet import Cluster, Time, serving
+from tests.integration.scenario.fleet import Cluster, serving
+from tests.support.clock import FakeClock
 from tests.support.servers.sites import Site
 from tests.support.waiting import eventually
 
@@ -21,14 +23,14 @@ def files(folder: Path) -> list[str]:
 
 
 async def test_backups_stay_while_their_folder_is_unmounted(site: Site) -> None:
-    cluster = Cluster(site, Time())
-    time, away = cluster.time, site.folder / "away"
+    cluster = Cluster(site, FakeClock(now=datetime.now(UTC).replace(microsecond=0)))
+    clock, away = cluster.clock, site.folder / "away"
     folder = await site.add_folder(default=True)
 
     async def looked_at() -> None:
         """Wait until the location was validated and synced again."""
-        time.timers.turn(120)
-        moment = time()
+        clock.turn(120)
+        moment = clock.now()
 
         async def check() -> bool:
             location = await site.get("backupstoragelocations", "default")
@@ -64,7 +66,7 @@ async def test_backups_stay_while_their_folder_is_unmounted(site: Site) -> None:
 
         await looked_at()
         await site.reached("backupstoragelocations", "default", "Available")
-        time.timers.turn(600)
+        clock.turn(600)
         await site.gone("backups", "before")
         await site.create("backups", "after", spec=site.maps_of())
         await site.reached("backups", "after", "Completed")

@@ -14,8 +14,8 @@ from yarl import URL
 from hack.cluster.faults import Stall, s3_error
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket, S3Server
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.storage import backup_store
@@ -170,7 +170,7 @@ async def test_only_the_upload_of_the_run_that_died_is_aborted(
     killed = "clusters/one/backups/b1/b1.tar.gz"
     assert killed in interrupted
     others = sorted(key for key in interrupted if key != killed)
-    now = utcnow()
+    now = SYSTEM_CLOCK.now()
     async with open_backup_store(location_from_url(url_of(bucket))) as backups:
         for uid, began in (("uid-2", now), ("", now), ("uid-1", now + timedelta(hours=1))):
             await backups.abort_interrupted("b1", uid, began)
@@ -213,7 +213,7 @@ async def test_a_process_that_takes_the_name_over_aborts_what_was_left(
     bucket: Bucket, interrupted: list[str], open_store: OpenStore, files: BackupFiles
 ) -> None:
     store = open_store(bucket)
-    backups = BackupStore(store, Layout("clusters/one/"), location="default", timer=HurriedClock())
+    backups = BackupStore(store, Layout("clusters/one/"), location="default", clock=HurriedClock())
 
     await backups.put_backup(files)
 

@@ -18,7 +18,7 @@ from yarl import URL
 from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Respond, Stall
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket, S3Server
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.clouds.aws.signing import Signer, signed_headers
 from pinnace.storage.errors import (
@@ -230,7 +230,9 @@ async def signed_request(method: str, url: str, server: S3Server, data: bytes = 
     credentials = AccessKey(
         access_key_id=server.credentials.access_key_id, secret_access_key=server.credentials.secret_access_key
     )
-    headers = signed_headers(method, url, Signer(region=server.region, credentials=credentials), now=utcnow())
+    headers = signed_headers(
+        method, url, Signer(region=server.region, credentials=credentials), now=SYSTEM_CLOCK.now()
+    )
     async with (
         aiohttp.ClientSession() as session,
         session.request(method, url, headers=headers) as answer,

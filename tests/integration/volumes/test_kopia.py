@@ -18,8 +18,8 @@ import pytest
 from hack.cluster import binaries
 from hack.cluster.stores.s3 import Bucket
 from pinnace.aio.blocking import in_thread
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels
-from pinnace.api.values.times import utcnow
 from pinnace.cli.main import run
 from pinnace.storage.open import open_object_store
 from pinnace.volumes.kopia import client as kopia_client
@@ -36,6 +36,7 @@ from pinnace.volumes.uploader.errors import (
     UploaderError,
 )
 from pinnace.volumes.uploader.interface import Source, Target
+from tests.support.clock import FakeClock
 from tests.support.stores.golden import upload
 from tests.support.volumes.uploader_conformance import CAPABILITY, FILES, NAME
 from tests.support.volumes.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
@@ -663,9 +664,8 @@ async def test_data_sent_by_a_killed_kopia_is_used_again_and_finally_removed(
         f"kill -9 $child 2>/dev/null\nwait $child\nexit 137\n"
     )
     killing.chmod(0o755)
-    later = utcnow() + timedelta(days=8)
-    times = [utcnow(), later]
-    kopia = Kopia(lab.accesses, program=str(killing), clock=lambda: times[0])
+    clock = FakeClock(now=SYSTEM_CLOCK.now())
+    kopia = Kopia(lab.accesses, program=str(killing), clock=clock)
     await kopia.init(SHOP)
     with pytest.raises(UploaderError):
         await kopia.save(SHOP, Source(path=lab.volume, name=f"{NAME}/of-another-pod", tags=TAGS))
@@ -680,7 +680,7 @@ async def test_data_sent_by_a_killed_kopia_is_used_again_and_finally_removed(
     assert _size(tmp_path) < (170 << 20), f"{sent} bytes were there"
     await kopia.maintain(SHOP)
     assert len(json.loads(_ask(program, tmp_path, *LIST_ALL))) == len(left) + 1
-    times[0] = later
+    clock.turn(timedelta(days=8))
     await kopia.maintain(SHOP)
     assert [each["id"] for each in json.loads(_ask(program, tmp_path, *LIST_ALL))] == [made.snapshot]
 

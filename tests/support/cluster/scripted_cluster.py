@@ -7,7 +7,6 @@ controllers of a cluster do in their own time (collecting garbage, emptying a na
 
 import asyncio
 import copy
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from datetime import timedelta
@@ -16,6 +15,7 @@ from urllib.parse import unquote
 
 import orjson
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.aio.fence import Fence
 from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
@@ -38,7 +38,7 @@ from pinnace.kube.lists.pages import Page, parse_page
 from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.kube.transport.silence import Silence
 from pinnace.kube.watching import WatchEvent
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.support.cluster.scripted_objects import ScriptedObjects
 from tests.support.cluster.scripted_requests import READS, Request, ScriptedRequests, ignore
 from tests.support.cluster.server_rules import (
@@ -75,10 +75,10 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
     context = "test"
     server_version = ServerVersion(git_version="v1.30.2", major="1", minor="30")
 
-    def __init__(self, clock: FrozenClock | None = None, *, page_size: int = 500) -> None:
+    def __init__(self, clock: FakeClock | None = None, *, page_size: int = 500) -> None:
         ScriptedObjects.__init__(self, clock)
         ScriptedRequests.__init__(self)
-        self.silence = Silence(300, time.monotonic if clock is None else clock.monotonic)
+        self.silence = Silence(300, SYSTEM_CLOCK if clock is None else clock)
         self.on_create: Callable[[JSONObject], None] = ignore
         self.with_status = set(WITH_STATUS)
         self.logs: dict[tuple[str, str, bool], str] = {}
@@ -431,7 +431,7 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
                 text = f"object is being deleted: {text}"
             raise AlreadyExists(409, reason="AlreadyExists", message=text)
         metadata["uid"] = self._uid(request.name)
-        metadata["creationTimestamp"] = format_time(self.clock())
+        metadata["creationTimestamp"] = format_time(self.clock.now())
         for member in ("generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
             metadata.pop(member, None)
         if group_resource not in WITHOUT_GENERATION:

@@ -9,7 +9,7 @@ from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time
 from pinnace.kube.resources import NAMESPACES, APIResource, known
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.support.cluster.server_rules import WITHOUT_GENERATION
 
 Key = tuple[str, str, str]
@@ -49,8 +49,8 @@ class ScriptedObjects:
         collects_garbage: whether what an object owned goes with it; in a real cluster a little later.
     """
 
-    def __init__(self, clock: FrozenClock | None = None) -> None:
-        self.clock = clock or FrozenClock()
+    def __init__(self, clock: FakeClock | None = None) -> None:
+        self.clock = clock or FakeClock()
         self.objects: dict[Key, JSONObject] = {}
         self.collects_garbage = True
         self.version_now = 0
@@ -134,7 +134,7 @@ class ScriptedObjects:
         former = self.objects.get(key, {}).get("metadata", {})
         metadata.setdefault("uid", former.get("uid") or self._uid(metadata["name"]))
         self._uids.add(metadata["uid"])
-        metadata.setdefault("creationTimestamp", format_time(self.clock()))
+        metadata.setdefault("creationTimestamp", format_time(self.clock.now()))
         if resource.group_resource not in WITHOUT_GENERATION:
             metadata.setdefault("generation", 1)
         return self._store(key, stored)
@@ -174,7 +174,7 @@ class ScriptedObjects:
             return obj
         if metadata.get("deletionTimestamp"):
             return obj
-        metadata["deletionTimestamp"] = format_time(self.clock())
+        metadata["deletionTimestamp"] = format_time(self.clock.now())
         metadata["deletionGracePeriodSeconds"] = 0
         if "generation" in metadata:
             metadata["generation"] += 1

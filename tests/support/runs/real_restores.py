@@ -27,7 +27,7 @@ from pinnace.restore.preview.cluster import SimulatedCluster
 from pinnace.restore.preview.kept import KeptObjects
 from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 
 
 class Numbers:
@@ -100,7 +100,7 @@ class RealRestore:
 
     async def _archive(self, discovery: Discovery, items: tuple[JSONObject, ...]) -> ArchiveIndex:
         path = self._directory / f"{secrets.token_hex(4)}.tar.gz"
-        async with ArchiveWriter(path, clock=FrozenClock()) as writer:
+        async with ArchiveWriter(path, clock=FakeClock()) as writer:
             for item in items:
                 writer.add(_path(discovery, item), orjson.dumps(item))
             await writer.close()

@@ -14,6 +14,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.archive.item_index import IndexedItem, IndexParser
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter
+from tests.support.clock import FakeClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -69,7 +70,7 @@ def store(folder: Path, name: str, objects: list[JSONObject], *, index: bool = T
 
 async def _write(tarball: Path, index: Path | None, objects: list[JSONObject]) -> dict[str, list[str]]:
     listed: dict[str, list[str]] = {}
-    async with ArchiveWriter(tarball, clock=lambda: START, index=index) as writer:
+    async with ArchiveWriter(tarball, clock=FakeClock(now=START), index=index) as writer:
         for obj in objects:
             metadata = obj["metadata"]
             namespace, name = metadata["namespace"], metadata["name"]

@@ -3,15 +3,13 @@
 import pytest
 
 from pinnace.aio.timing import poll
-from tests.unit.restore.world import (
-    PatientTimer,
-)
+from tests.support.clock import LeapingClock
 
 
 class Answers:
     """Yes from a given moment on."""
 
-    def __init__(self, timer: PatientTimer, yes_at: float) -> None:
+    def __init__(self, timer: LeapingClock, yes_at: float) -> None:
         self.asked_at: list[float] = []
         self._timer = timer
         self._yes_at = yes_at
@@ -28,16 +26,16 @@ class Answers:
 async def test_it_asks_at_once_every_second_and_at_the_deadline(
     yes_at: float, answer: bool, asked_at: list[float]
 ) -> None:
-    timer = PatientTimer()
+    timer = LeapingClock()
     answers = Answers(timer, yes_at)
 
-    assert await poll(answers, timer=timer, timeout_seconds=3.5) is answer
+    assert await poll(answers, clock=timer, timeout_seconds=3.5) is answer
     assert answers.asked_at == asked_at
 
 
 async def test_pauses_double_up_to_the_longest() -> None:
-    timer = PatientTimer()
+    timer = LeapingClock()
     answers = Answers(timer, 3)
 
-    assert await poll(answers, timer=timer, timeout_seconds=60, first_pause_seconds=0.25)
+    assert await poll(answers, clock=timer, timeout_seconds=60, first_pause_seconds=0.25)
     assert answers.asked_at == [0, 0.25, 0.75, 1.75, 2.75, 3.75]

@@ -9,16 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pinnace.archive.writer import ArchiveWriter
+from tests.support.clock import FakeClock
 
 NOW = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
 
 
-def clock() -> datetime:
-    return NOW
-
-
 async def write_archive(path: Path, members: Iterable[tuple[str, bytes]]) -> Path:
-    async with ArchiveWriter(path, clock=clock) as writer:
+    async with ArchiveWriter(path, clock=FakeClock(now=NOW)) as writer:
         for name, data in members:
             writer.add(name, data)
             await writer.flush_if_full()

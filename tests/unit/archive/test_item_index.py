@@ -17,7 +17,8 @@ from pinnace.archive.content import checksum_of, facts_of, facts_of_foreign
 from pinnace.archive.item_index import DamagedIndex, IndexedItem, IndexParser
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter
-from tests.unit.archive.helpers import clock, entries
+from tests.support.clock import FakeClock
+from tests.unit.archive.helpers import entries
 
 HEAD = b'{"pinnaceIndex":2}\n'
 OLD_HEAD = b'{"pinnaceIndex":1}\n'
@@ -59,7 +60,7 @@ async def write(folder: Path, count: int = 1500) -> tuple[bytes, bytes, dict[str
     contents = {f"n{number}": stored(f"n{number}", text="x" * 2000) for number in range(count)}
     heads = ["resources/configmaps/v1-preferredversion/namespaces/ns/", "resources/configmaps/namespaces/ns/"]
     directories = [MemberDirectory(head) for head in heads]
-    async with ArchiveWriter(folder / "a.tar.gz", clock=clock, index=folder / "i.gz") as writer:
+    async with ArchiveWriter(folder / "a.tar.gz", clock=FakeClock(), index=folder / "i.gz") as writer:
         for name, content in contents.items():
             writer.add_copies(directories, f"{name}.json", content[:5], content[5:])
             await writer.flush_if_full()
@@ -92,7 +93,7 @@ async def test_each_item_is_found_by_one_span_alone(tmp_path: Path) -> None:
 
 async def test_a_discarded_archive_leaves_no_index(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
-        async with ArchiveWriter(tmp_path / "a", clock=clock, index=tmp_path / "i"):
+        async with ArchiveWriter(tmp_path / "a", clock=FakeClock(), index=tmp_path / "i"):
             raise KeyError
     assert entries(tmp_path) == []
 

@@ -16,7 +16,7 @@ from pinnace.archive import runlog
 from pinnace.archive.runlog import RunLog
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 
 FIELDS = {"backup": "velero/b1"}
 
@@ -31,11 +31,11 @@ def lines_of(path: Path) -> list[str]:
 
 
 def test_a_text_line_has_the_bound_fields_and_the_source(
-    path: Path, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+    path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with RunLog(path, fields=FIELDS, clock=clock) as log:
         log.info("Backing up item", resource="pods", namespace="ns", name="a")
-        clock.advance(1.5)
+        clock.turn(1.5)
         log.child(resource="pods", progress="").warning(
             Notice(Code.DEFECT, "Skipping item"), name="with space"
         )
@@ -54,7 +54,7 @@ def test_a_text_line_has_the_bound_fields_and_the_source(
     )
 
 
-def test_lines_in_json(path: Path, clock: FrozenClock) -> None:
+def test_lines_in_json(path: Path, clock: FakeClock) -> None:
     with RunLog(path, fields=FIELDS, fmt="json", clock=clock) as log:
         log.error(Notice(Code.DEFECT, "cannot back up item"), name="a", count=3)
     (line,) = map(json.loads, lines_of(path))
@@ -262,7 +262,7 @@ def test_a_prepared_line_is_the_ordinary_one(path: Path, fmt: str, varying: str)
     ]
     fields = {"namespace": "n s", "progress": "", "resource": "pods", "share": "100%d %s %"}
     message = 'Backed up %d of "%d"'
-    with RunLog(path, fields=FIELDS, fmt=fmt, clock=FrozenClock()) as log:
+    with RunLog(path, fields=FIELDS, fmt=fmt, clock=FakeClock()) as log:
         write = log.info_series(message, varying, **fields)
         for number, value in enumerate(values):
             write(number, 1000 * number, value)

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from pinnace.archive import deflate, writer
 from pinnace.archive.errors import ArchiveError, ArchiveWriteError
 from pinnace.archive.writer import ArchiveWriter
+from tests.support.clock import FakeClock
 from tests.support.failing import small_disk
 from tests.support.tasks import settled
-from tests.unit.archive.helpers import NOW, clock, run, write_archive
+from tests.unit.archive.helpers import NOW, run, write_archive
 
 LONG = "resources/customresourcedefinitions.apiextensions.k8s.io/v1-preferredversion/cluster/"
 NAMES = [
@@ -84,7 +85,7 @@ async def test_equal_content_gives_equal_bytes(tmp_path: Path) -> None:
 
 
 async def test_size_after_close_is_the_size_of_the_file(tmp_path: Path) -> None:
-    async with ArchiveWriter(tmp_path / "a.tar.gz", clock=clock) as archive:
+    async with ArchiveWriter(tmp_path / "a.tar.gz", clock=FakeClock()) as archive:
         for number in range(50):
             archive.add(f"resources/pods/cluster/{number}.json", bytes(range(256)) * 100)
             await archive.flush_if_full()
@@ -143,7 +144,7 @@ async def test_no_more_than_two_batches_wait_for_the_disk(
 
     monkeypatch.setattr(ArchiveWriter, "_put", slow_disk)
     added: list[int] = []
-    async with ArchiveWriter(tmp_path / "a.tar.gz", clock=clock) as archive:
+    async with ArchiveWriter(tmp_path / "a.tar.gz", clock=FakeClock()) as archive:
 
         async def fill() -> None:
             for number in range(6):
@@ -164,7 +165,7 @@ async def test_no_more_than_two_batches_wait_for_the_disk(
 
 async def test_a_caller_that_is_cancelled_takes_no_batch_from_the_worker(tmp_path: Path) -> None:
     release = threading.Event()
-    async with ArchiveWriter(tmp_path / "a.tar.gz", clock=clock) as archive:
+    async with ArchiveWriter(tmp_path / "a.tar.gz", clock=FakeClock()) as archive:
         assert archive._worker is not None
         archive._worker.submit(release.wait, 20)  # busy, so that no batch is begun
         for number in range(3):
@@ -183,7 +184,7 @@ async def test_a_caller_that_is_cancelled_takes_no_batch_from_the_worker(tmp_pat
 
 async def test_full_disk_at_close_is_an_error(tmp_path: Path, full_disk: None) -> None:
     path = tmp_path / "a.tar.gz"
-    archive = await ArchiveWriter(path, clock=clock).__aenter__()
+    archive = await ArchiveWriter(path, clock=FakeClock()).__aenter__()
     archive.add("n", noise(200_000))  # less than a batch: nothing is written before close
     with pytest.raises(ArchiveWriteError):
         await archive.close()
@@ -207,7 +208,7 @@ async def test_cancellation_removes_the_file(tmp_path: Path) -> None:
     started = asyncio.Event()
 
     async def run() -> None:
-        async with ArchiveWriter(path, clock=clock) as archive:
+        async with ArchiveWriter(path, clock=FakeClock()) as archive:
             archive.add("n", noise(1_200_000))
             await archive.flush_if_full()
             started.set()
@@ -232,7 +233,7 @@ async def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
 async def test_a_tarball_that_cannot_be_created_leaves_no_index(tmp_path: Path) -> None:
     index = tmp_path / "index.json.gz"
     with pytest.raises(ArchiveWriteError):
-        async with ArchiveWriter(tmp_path / "missing" / "a.tar.gz", clock=clock, index=index):
+        async with ArchiveWriter(tmp_path / "missing" / "a.tar.gz", clock=FakeClock(), index=index):
             pass
     assert not index.exists()
 

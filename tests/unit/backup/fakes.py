@@ -36,7 +36,7 @@ from pinnace.kube.resources import (
     velero,
 )
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 EXTENSIONS_DEPLOYMENTS = APIResource(
@@ -201,11 +201,11 @@ async def run_backup(
     discovery: Discovery | None = None,
     actions: Sequence[BackupItemAction] = (),
     collaborators: BackupCollaborators | None = None,
-    clock: FrozenClock | None = None,
+    clock: FakeClock | None = None,
     log_level: str = "info",
 ) -> Outcome:
     """Back up the cluster and read everything back."""
-    clock = clock or FrozenClock()
+    clock = clock or FakeClock()
     path = tmp_path / "contents.tar.gz"
     path.unlink(missing_ok=True)
     engine = BackupEngine(

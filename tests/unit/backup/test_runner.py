@@ -28,7 +28,7 @@ from pinnace.runs.context import ReopenedStore, RunContext
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.patience import Patience
-from tests.support.clock import START, FrozenClock, HurriedClock, TickingClock
+from tests.support.clock import START, FakeClock, HurriedClock, TickingClock
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.support.runs.backup_runs import FakeSnapshots, Store, bound_pod, prepared
 from tests.support.runs.context import run_context
@@ -84,7 +84,7 @@ async def execute(
             cluster,
             discovery_of(),
             workdir,
-            clock=rest.pop("clock", FrozenClock()),
+            clock=rest.pop("clock", FakeClock()),
             **{name: rest.pop(name) for name in list(rest) if name in RunContext.__struct_fields__},
         ),
         actions=actions,
@@ -278,7 +278,7 @@ async def test_an_upload_waits_for_a_store_that_is_away(store: Store, workdir: P
     def back_again(_: str) -> None:
         store.put_error = None
 
-    patience = Patience(back_again, timer=HurriedClock())
+    patience = Patience(back_again, clock=HurriedClock())
     done = await execute(two_a_page().add_all(CONFIGMAPS, "ns/a"), store, workdir, patience=patience)
     assert done.status.phase == BackupPhase.COMPLETED
     assert store.stored() == ALL_FILES
@@ -326,7 +326,7 @@ async def test_a_store_that_cannot_be_opened_again_fails_the_backup(store: Store
 async def test_without_room_for_temporary_files_the_backup_fails(store: Store, tmp_path: Path) -> None:
     done = await execute_backup(
         prepared(),
-        run_context(store, two_a_page(), discovery_of(), tmp_path / "absent", clock=FrozenClock()),
+        run_context(store, two_a_page(), discovery_of(), tmp_path / "absent", clock=FakeClock()),
         actions=[],
     )
     assert (done.status.phase, done.status.completion_timestamp) == (BackupPhase.FAILED, START)
@@ -400,7 +400,7 @@ async def test_cancelled_upload_leaves_nothing_that_looks_finished(
 @pytest.mark.found("P6")
 async def test_progress_is_reported_at_most_once_a_second(tmp_path: Path) -> None:
     cluster = ScriptedCluster(page_size=1).add_all(CONFIGMAPS, *(f"ns/{number}" for number in range(6)))
-    outcome = await run_backup(tmp_path, cluster, clock=FrozenClock())
+    outcome = await run_backup(tmp_path, cluster, clock=FakeClock())
     assert [each.items_backed_up for each in outcome.progress] == [1, 6], "the last number is always told"
 
     outcome = await run_backup(tmp_path, cluster, clock=TickingClock())

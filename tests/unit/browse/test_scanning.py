@@ -4,7 +4,6 @@ import gzip
 import random
 import tarfile
 import zlib
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.browse import scanning
 from pinnace.browse.scanning import items_of_tarball, write_index
+from tests.support.clock import FakeClock
 from tests.support.stores.indexed_backups import entries
 
 
@@ -30,9 +30,7 @@ async def test_the_index_of_a_tarball_is_that_of_its_writer(tmp_path: Path) -> N
     heads = "resources/configmaps/v1-preferredversion/", "resources/configmaps/"
     directories = [MemberDirectory(f"{head}namespaces/shop/") for head in heads]
 
-    async with ArchiveWriter(
-        tarball, clock=lambda: datetime(2026, 1, 1, tzinfo=UTC), index=written
-    ) as writer:
+    async with ArchiveWriter(tarball, clock=FakeClock(), index=written) as writer:
         for name, content in contents.items():
             writer.add_copies(directories, f"{name}.json", b"", content)
             await writer.flush_if_full()

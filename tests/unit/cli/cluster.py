@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import utcnow
 from pinnace.kube.resources import APIResource, velero
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 
@@ -21,7 +21,7 @@ class ServedCluster(ScriptedCluster):
     """
 
     def __init__(self) -> None:
-        super().__init__(FrozenClock(utcnow()))
+        super().__init__(FakeClock(now=SYSTEM_CLOCK.now()))
         self.plugins: list[JSONObject] | None = []
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:

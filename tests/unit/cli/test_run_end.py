@@ -29,6 +29,7 @@ from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError, No
 from pinnace.kube.resources import velero
 from pinnace.kube.transport.silence import Silence
 from pinnace.kube.watching import WatchEvent
+from tests.support.clock import FakeClock
 from tests.unit.cli.cluster import connected
 
 CREATED = {"metadata": {"name": "b", "namespace": "velero", "uid": "1", "resourceVersion": "10"}}
@@ -56,7 +57,7 @@ class Script:
         self._watches = [list(watch) for watch in watches]
         self._gets = list(gets)
         self.versions: list[str] = []
-        self.silence = Silence(300, lambda: 0.0)
+        self.silence = Silence(300, FakeClock())
 
     async def watch(
         self, _resource: object, _namespace: str, *, resource_version: str, field_selector: str
@@ -224,7 +225,7 @@ class Leases:
         self._phase = phase
         self._leases = list(leases)
         self.looked = asyncio.Event()
-        self.silence = Silence(300, lambda: 0.0)
+        self.silence = Silence(300, FakeClock())
 
     list_with_version = Script.list_with_version
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.values.times import format_time, utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK
+from pinnace.api.values.times import format_time
 from pinnace.cli.main import run
 from pinnace.client import lease as client_lease
 from pinnace.kube.errors import Forbidden
@@ -30,7 +31,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
 
 
 def lease(cluster: ServedCluster, *, age: timedelta = timedelta()) -> None:
-    spec = {"holderIdentity": "server-1", "renewTime": micro_time(utcnow() - age)}
+    spec = {"holderIdentity": "server-1", "renewTime": micro_time(SYSTEM_CLOCK.now() - age)}
     cluster.add(LEASES, SERVER_LEASE, spec=spec)
 
 
@@ -139,7 +140,7 @@ def test_a_server_outside_of_the_cluster_is_known_by_its_looks_at_locations(
     cluster: ServedCluster, capsys: Printed, minutes: int, waits: bool
 ) -> None:
     """Velero's has neither a Lease nor a Deployment there."""
-    looked = format_time(utcnow() - timedelta(minutes=minutes))
+    looked = format_time(SYSTEM_CLOCK.now() - timedelta(minutes=minutes))
     cluster.add(BACKUP_STORAGE_LOCATIONS, "dead", status={"lastValidationTime": "never"})
     cluster.add(BACKUP_STORAGE_LOCATIONS, "default", status={"lastValidationTime": looked})
     cluster.add(BACKUPS, "b1", spec={}, status={})

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.phases import BackupPhase
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.cli.local import say_outcome
 from pinnace.cli.main import run
@@ -44,7 +44,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
 
 def held(cluster: ServedCluster) -> None:
     """A server holds the lease, and does not renew it any more."""
-    spec = {"holderIdentity": "server-1", "renewTime": micro_time(utcnow())}
+    spec = {"holderIdentity": "server-1", "renewTime": micro_time(SYSTEM_CLOCK.now())}
     cluster.add(LEASES, SERVER_LEASE, spec=spec)
 
 

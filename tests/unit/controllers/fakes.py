@@ -11,7 +11,7 @@ from pinnace.kube.errors import ConnectionFailed, KubeError
 from pinnace.kube.resources import APIResource, velero
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 NAMESPACE = "velero"
@@ -56,8 +56,8 @@ class RecordingMetrics:
 class World:
     """One server's surroundings: cluster, clock, metrics, a location `default` in a folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.clock = FrozenClock()
+    def __init__(self, folder: Path, clock: FakeClock | None = None) -> None:
+        self.clock = clock or FakeClock()
         self.cluster = ScriptedCluster(self.clock)
         self.metrics = RecordingMetrics()
         self.folder = folder

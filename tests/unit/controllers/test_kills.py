@@ -93,7 +93,7 @@ class RunLife:
         self.world.cluster.add(plural, "run", spec={"storageLocation": "default"})
 
     async def plan(self, run: Any, _caveats: Sequence[str] = ()) -> RunDecision[Any]:
-        started = replaced(run.status, phase=BackupPhase.IN_PROGRESS, start_timestamp=self.world.clock())
+        started = replaced(run.status, phase=BackupPhase.IN_PROGRESS, start_timestamp=self.world.clock.now())
         return RunDecision(begun=replaced(run, status=started), execute=self.execute)
 
     async def execute(self, run: Any, _read: object) -> Any:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.aio.clock import SystemClock
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup
 from pinnace.backup.request import ServerDefaults
-from pinnace.controllers.backup import FRESH_SECONDS, VERSION_SECONDS, BackupWork, Scheduling
+from pinnace.controllers.backup import FRESH_SECONDS, VERSION_SECONDS, BackupWork
 from pinnace.controllers.restore import ClusterBackups
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import ConnectionFailed, Forbidden, NotFound
@@ -19,15 +18,6 @@ from pinnace.storage.errors import StorageError, StoreConfigError
 from tests.unit.controllers.fakes import LOCATIONS, NAMESPACE, World, fail_always
 
 DENIED = Forbidden(403, reason="Forbidden", message="you may not")
-
-
-class StandingTimer(SystemClock):
-    """A clock that the test moves."""
-
-    time = 0.0
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 @pytest.fixture
@@ -94,14 +84,11 @@ async def test_a_location_that_cannot_be_read_does_not_stop_the_backups_of_other
 
 
 async def test_the_version_of_the_cluster_is_read_once_a_minute(world: World, served: None) -> None:
-    timer = StandingTimer()
     world.add_location("default", default=True)
-    work = BackupWork(
-        world.scope, world.locations, defaults=ServerDefaults(), scheduling=Scheduling(timer=timer)
-    )
+    work = BackupWork(world.scope, world.locations, defaults=ServerDefaults())
 
     for moment, versions_read in ((0.0, 1), (VERSION_SECONDS - 1, 1), (VERSION_SECONDS, 2)):
-        timer.time = moment
+        world.clock.time = moment
         plan = await work.plan(Backup(metadata=ObjectMeta(name="b1")))
         assert world.cluster.versions_read == versions_read
         annotations = plan.begun.metadata.annotations
@@ -114,16 +101,13 @@ async def test_the_version_of_the_cluster_is_read_once_a_minute(world: World, se
 async def test_a_location_is_read_again_only_for_a_backup_that_has_waited(
     world: World, served: None, waited_seconds: float, is_read_again: bool
 ) -> None:
-    timer = StandingTimer()
     world.add_location("default", default=True, provider="unknown")
-    work = BackupWork(
-        world.scope, world.locations, defaults=ServerDefaults(), scheduling=Scheduling(timer=timer)
-    )
+    work = BackupWork(world.scope, world.locations, defaults=ServerDefaults())
     plan = await work.plan(Backup(metadata=ObjectMeta(name="b1", namespace=NAMESPACE)))
     assert plan.execute is not None
     denied = Forbidden(403, reason="Forbidden", message="it was read again")
     world.cluster.before = fail_always("get", "backupstoragelocations", error=denied)
-    timer.time += waited_seconds
+    world.clock.turn(waited_seconds)
 
     ended = await plan.execute(plan.begun, {})
 

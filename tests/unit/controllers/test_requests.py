@@ -67,12 +67,12 @@ async def test_a_request_that_cannot_be_answered_expires_all_the_same(
         await downloads.reconcile(key("d1"))
     assert status(world) == {"expiration": "2021-08-11T21:53:26Z"}
 
-    world.clock.advance(599)
+    world.clock.turn(599)
     with pytest.raises(NotFound):
         await downloads.reconcile(key("d1"))
     assert status(world) == {"expiration": "2021-08-11T21:53:26Z"}
 
-    world.clock.advance(2)
+    world.clock.turn(2)
     assert await downloads.reconcile(key("d1")) == DONE
     assert world.cluster.peek("downloadrequests", "d1") is None
 
@@ -116,7 +116,7 @@ async def test_a_request_for_a_file_that_is_not_there_fails_at_once_and_expires(
     assert message in str(stored.pop("message"))
     assert stored == {"phase": "Failed", "expiration": "2021-08-11T21:53:26Z"}
 
-    world.clock.advance(601)
+    world.clock.turn(601)
     assert await downloads.reconcile(key("d1")) == DONE
     assert world.cluster.peek("downloadrequests", "d1") is None
 
@@ -166,11 +166,11 @@ async def test_a_processed_request_is_kept_until_it_expires(
 ) -> None:
     add_request(world, "RestoreLog", "r1", phase="Processed", expiration="2021-08-11T21:53:26Z")
 
-    world.clock.advance(300)
+    world.clock.turn(300)
     assert await downloads.reconcile(key("d1")) == Result.after(301.0)
     assert world.cluster.writes() == []
 
-    world.clock.advance(301)
+    world.clock.turn(301)
     assert await downloads.reconcile(key("d1")) == DONE
     assert world.cluster.peek("downloadrequests", "d1") is None
 
@@ -240,7 +240,7 @@ async def test_an_answer_is_kept_for_a_minute(
 ) -> None:
     processed = {"phase": "Processed", "processedTimestamp": "2021-08-11T21:43:26Z"}
     world.cluster.add("serverstatusrequests", "s1", status=processed)
-    world.clock.advance(age_seconds)
+    world.clock.turn(age_seconds)
 
     assert await servers.reconcile(key("s1")) == (Result.after(300.0) if kept else DONE)
 

@@ -37,7 +37,7 @@ class Scene:
         self.queued: list[Key] = []
         self.zone: ZoneInfo = ZoneInfo("UTC")
         self.skip_immediately = False
-        self.world.clock.now = NOON
+        self.world.clock.set(NOON)
         self.restart()
 
     def restart(self) -> None:
@@ -187,7 +187,7 @@ async def test_another_mistake_has_another_error(scene: Scene) -> None:
 async def test_an_interval_is_due_when_it_has_passed(scene: Scene, ago: timedelta | None, due: bool) -> None:
     scene.add("@every 5m", phase="Enabled", **ran(None if ago is None else "2017-01-01T12:00:00Z"))
     if ago is not None:
-        scene.world.clock.advance(ago)
+        scene.world.clock.turn(ago)
 
     await scene.reconciler.poll()
     await scene.reconcile()
@@ -231,7 +231,7 @@ async def test_no_interval_makes_more_than_one_backup_a_minute(scene: Scene, cro
     for _ in range(181):
         await scene.reconcile()
         scene.end_backups()
-        scene.world.clock.advance(1)
+        scene.world.clock.turn(1)
 
     assert scene.backups == [f"name-2017010112{minute}" for minute in ("0000", "0101", "0202")]
 
@@ -242,7 +242,7 @@ async def test_a_run_waits_until_the_former_one_has_ended(scene: Scene, phase: s
     scene.add("@hourly")
     await scene.reconcile()
     scene.end_backups(phase)
-    scene.world.clock.advance(3660)
+    scene.world.clock.turn(3660)
 
     assert await scene.reconcile() == Result.after(60.0)
     assert scene.backups == ["name-20170101120000"]
@@ -269,7 +269,7 @@ async def test_a_backup_that_is_refused_shows_in_the_status_until_one_is_made(
 
     for _ in range(3):
         assert await scene.reconcile() == Result.after(60.0)
-        scene.world.clock.advance(60)
+        scene.world.clock.turn(60)
     assert scene.status["phase"] == "FailedValidation"
     [text] = scene.status["validationErrors"]
     assert text == f"the Backup that is due could not be created: {error}"
@@ -343,7 +343,7 @@ async def test_a_paused_schedule_is_left_alone_until_it_is_not(scene: Scene, cro
 @pytest.mark.spec("BEY-062")
 async def test_what_is_due_is_skipped_once_when_the_spec_says_so(scene: Scene) -> None:
     scene.add("0 * * * *", phase="Enabled", lastBackup="2017-01-01T09:00:00Z", spec={"skipImmediately": True})
-    scene.world.clock.advance(30 * 60)
+    scene.world.clock.turn(30 * 60)
 
     assert await scene.reconcile() == Result.after(30 * 60 + 0.001)
 
@@ -353,7 +353,7 @@ async def test_what_is_due_is_skipped_once_when_the_spec_says_so(scene: Scene) -
     scene.restart()
     await scene.reconcile()
     assert scene.backups == []
-    scene.world.clock.advance(30 * 60 + 1)
+    scene.world.clock.turn(30 * 60 + 1)
     await scene.reconcile()
     assert scene.backups == ["name-20170101130001"]
 
@@ -381,7 +381,7 @@ async def test_the_servers_default_skips_what_is_due_of_every_schedule_once(
             await scene.reconcile(name)
     assert scene.backups == []
 
-    scene.world.clock.advance(3601)
+    scene.world.clock.turn(3601)
     for name in names:
         await scene.reconcile(name)
     assert scene.backups == sorted(f"{name}-20170101130001" for name in names)
@@ -439,13 +439,13 @@ async def test_a_time_of_the_day_is_waited_for(scene: Scene) -> None:
         ("2017-08-10T12:27", 20 * 3600 + 33 * 60),
         ("2017-08-10T14:27", 18 * 3600 + 33 * 60),
     ]:
-        clock.now = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+        clock.set(datetime.fromisoformat(moment).replace(tzinfo=UTC))
         assert await scene.reconcile() == Result.after(seconds + 0.001)
         assert scene.backups == []
-    clock.now = datetime(2017, 8, 11, 9, 1, tzinfo=UTC)
+    clock.set(datetime(2017, 8, 11, 9, 1, tzinfo=UTC))
     assert await scene.reconcile() == Result.after(24 * 3600 - 60 + 0.001)
     assert scene.backups == ["name-20170811090100"]
-    clock.advance(60)
+    clock.turn(60)
     assert await scene.reconcile() == Result.after(24 * 3600 - 120 + 0.001)
     assert scene.backups == ["name-20170811090100"]
 
@@ -499,10 +499,10 @@ async def test_the_name_has_the_local_time(scene: Scene) -> None:
     scene.restart()
     scene.add("0 9 * * *", phase="Enabled", lastBackup="2017-07-24T14:00:00Z")
 
-    scene.world.clock.now = datetime(2017, 7, 25, 13, 0, tzinfo=UTC)
+    scene.world.clock.set(datetime(2017, 7, 25, 13, 0, tzinfo=UTC))
     await scene.reconcile()
     assert scene.backups == []
-    scene.world.clock.now = datetime(2017, 7, 25, 13, 15, tzinfo=UTC)
+    scene.world.clock.set(datetime(2017, 7, 25, 13, 15, tzinfo=UTC))
     await scene.reconcile()
     assert scene.backups == ["name-20170725091500"]
 
@@ -510,7 +510,7 @@ async def test_the_name_has_the_local_time(scene: Scene) -> None:
 @pytest.mark.spec("API-015")
 async def test_the_name_has_the_hour_of_the_day(scene: Scene) -> None:
     scene.add("@every 5h", phase="Enabled", lastBackup="2017-07-25T09:14:00Z")
-    scene.world.clock.now = datetime(2017, 7, 25, 14, 15, tzinfo=UTC)
+    scene.world.clock.set(datetime(2017, 7, 25, 14, 15, tzinfo=UTC))
 
     await scene.reconcile()
 
@@ -571,11 +571,11 @@ async def test_a_server_that_dies_anywhere_makes_one_backup_for_the_run(
 
     with pytest.raises(ConnectionFailed):
         await scene.reconcile()
-    scene.world.clock.advance(20)
+    scene.world.clock.turn(20)
     if restarted:
         scene.restart()
     await scene.reconcile()
-    scene.world.clock.advance(20)
+    scene.world.clock.turn(20)
     await scene.reconcile()
 
     (backup,) = scene.backups
@@ -589,7 +589,7 @@ async def test_a_create_that_takes_effect_late_meets_its_own_name(scene: Scene) 
     broken_at(scene, "create", took_effect=False)
     with pytest.raises(ConnectionFailed):
         await scene.reconcile()
-    scene.world.clock.advance(30)
+    scene.world.clock.turn(30)
 
     await scene.reconcile()
 
@@ -602,7 +602,7 @@ async def test_after_a_long_outage_the_run_has_the_time_of_its_success(scene: Sc
     broken_at(scene, "create", took_effect=False)
     with pytest.raises(ConnectionFailed):
         await scene.reconcile()
-    scene.world.clock.advance(3 * 3600)
+    scene.world.clock.turn(3 * 3600)
 
     await scene.reconcile()
     await scene.reconcile()
@@ -626,7 +626,7 @@ async def test_a_run_that_was_made_before_a_crash_does_not_swallow_the_next(scen
     broken_at(scene, "patch", "schedules", took_effect=False)
     with pytest.raises(ConnectionFailed):
         await scene.reconcile()
-    scene.world.clock.advance(3600 + 60)
+    scene.world.clock.turn(3600 + 60)
     scene.restart()
 
     await scene.reconcile()
@@ -682,7 +682,7 @@ async def test_a_taken_name_is_skipped_unless_the_backup_is_of_the_schedule(
         return
     assert result == Result.after(1.0)
     assert "lastBackup" not in scene.status
-    scene.world.clock.advance(1)
+    scene.world.clock.turn(1)
     await scene.reconcile()
     assert scene.backups == ["name-20170101120000", "name-20170101120001"]
 
@@ -711,7 +711,7 @@ async def test_a_schedule_that_was_replaced_runs_for_itself(scene: Scene) -> Non
     assert "lastBackup" not in scene.status
 
     scene.end_backups()
-    scene.world.clock.advance(3605)
+    scene.world.clock.turn(3605)
     await scene.reconcile()
 
     assert scene.backups == ["name-20170101120000", "name-20170101130005"]
@@ -774,12 +774,12 @@ async def test_a_last_run_in_the_future_keeps_no_schedule_from_running(
     status: dict[str, Any] = {field: "2017-02-03T12:00:00Z", "phase": "Enabled"}
     scene.add("@every 1m", **status)
     await scene.reconcile()
-    scene.world.clock.advance(30)
+    scene.world.clock.turn(30)
     await scene.reconcile()
     if field == "lastBackup":
         assert scene.backups == [], "it counts from when that was seen"
         assert caplog.text.count("in the future") == 1
-    scene.world.clock.advance(31)
+    scene.world.clock.turn(31)
     await scene.reconciler.poll()
     assert scene.queued == [key("name")]
     await scene.reconcile()
@@ -790,6 +790,6 @@ async def test_a_last_run_in_the_future_keeps_no_schedule_from_running(
 @pytest.mark.found("L4")
 async def test_a_clock_that_is_a_little_behind_counts_no_run_twice(scene: Scene) -> None:
     scene.add("@every 1m", lastBackup="2017-01-01T12:04:00Z", phase="Enabled")
-    scene.world.clock.advance(120)
+    scene.world.clock.turn(120)
     await scene.reconcile()
     assert scene.backups == []

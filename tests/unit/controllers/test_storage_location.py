@@ -85,7 +85,7 @@ async def test_a_valid_location_is_available_until_it_no_longer_is(world: World,
 
     (tmp_path / "bucket-default/foreign").mkdir(parents=True)
     (tmp_path / "bucket-default/foreign/file").touch()
-    world.clock.advance(60)
+    world.clock.turn(60)
     await controller.reconcile(key("default"))
     assert status(world) == {
         "phase": "Unavailable",
@@ -94,7 +94,7 @@ async def test_a_valid_location_is_available_until_it_no_longer_is(world: World,
     }
 
     (tmp_path / "bucket-default/foreign/file").unlink()
-    world.clock.advance(60)
+    world.clock.turn(60)
     await controller.reconcile(key("default"))
     assert status(world) == {"phase": "Available", "lastValidationTime": "2021-08-11T21:45:26Z"}
 
@@ -134,7 +134,7 @@ async def test_a_location_is_looked_at_again_exactly_when_it_is_due(world: World
     await controller.reconcile(key("default"))
     writes = len(world.cluster.writes())
 
-    world.clock.advance(20)
+    world.clock.turn(20)
     assert await controller.reconcile(key("default")) == Result.after(40.0)
     assert len(world.cluster.writes()) == writes
 
@@ -161,7 +161,7 @@ async def test_a_location_validated_once_for_all_is_left_alone_unless_it_is_edit
 
     assert await controller.reconcile(key("default")) == DONE
     before = status(world)
-    world.clock.advance(3600)
+    world.clock.turn(3600)
     world.metrics.calls.clear()
     assert await reconciler(world).reconcile(key("default")) == DONE
     assert status(world) == before

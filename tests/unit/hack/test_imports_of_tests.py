@@ -24,6 +24,6 @@ def test_an_import_from_a_test_is_found(tmp_path: Path, line: str) -> None:
 
 
 def test_importing_from_support_is_allowed(tmp_path: Path) -> None:
-    (tmp_path / "test_x.py").write_text("from tests.support.clock import FrozenClock\nimport tests.support\n")
+    (tmp_path / "test_x.py").write_text("from tests.support.clock import FakeClock\nimport tests.support\n")
 
     assert problems(tmp_path) == []

@@ -10,13 +10,14 @@ from pinnace.hooks.commands import PodCommand, run_pod_command
 from pinnace.hooks.limit import DEFAULT, HookTimeUsedUp, LimitedExecutor, hook_limit, limited
 from pinnace.kube.errors import ExecTimeout
 from pinnace.kube.transport.requests import Output
+from tests.support.clock import FakeClock
 
 
 class Pods:
     """Commands take as long as they say, or as they may."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.clock = FakeClock(0.0)
         self.given: list[float | None] = []
 
     async def exec(
@@ -33,9 +34,9 @@ class Pods:
         self.given.append(timeout_seconds)
         wanted = float(command[1])
         if timeout_seconds is not None and wanted > timeout_seconds:
-            self.now += timeout_seconds
+            self.clock.time += timeout_seconds
             raise ExecTimeout("too long")
-        self.now += wanted
+        self.clock.time += wanted
         return 0
 
 
@@ -51,13 +52,13 @@ def sleep(seconds: int, timeout: int) -> PodCommand:
 
 async def test_commands_share_a_time_and_none_runs_when_it_is_used_up() -> None:
     pods = Pods()
-    executor = LimitedExecutor(pods, Duration.seconds(100), clock=lambda: pods.now)
+    executor = LimitedExecutor(pods, Duration.seconds(100), clock=pods.clock)
     failures = [
         (await run_pod_command(executor, command)).failure
         for command in (sleep(60, 70), sleep(90, 5), sleep(9999, -1), sleep(1, 30))
     ]
     assert pods.given == [70.0, 5.0, 35.0]
-    assert pods.now == 100.0
+    assert pods.clock.time == 100.0
     assert failures[:2] == ["", "timed out after 5s"]
     assert failures[2] == failures[3] == str(HookTimeUsedUp(Duration.seconds(100)))
     assert "1m40s" in failures[2]

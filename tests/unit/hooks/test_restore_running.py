@@ -26,13 +26,10 @@ from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook, pod_wai
 from pinnace.kube.errors import ExecTimeout, Forbidden, KubeError
 from pinnace.notices.notice import Notice
 from pinnace.restore.collaborators import RestoreCollaborators
+from tests.support.clock import LeapingClock
 from tests.support.cluster.containers import Behaviour, FakeContainers
 from tests.support.tasks import settled
-from tests.unit.restore.world import (
-    Harness,
-    PatientTimer,
-    pod,
-)
+from tests.unit.restore.world import Harness, pod
 
 Observe = Callable[[JSONObject | None], None]
 
@@ -101,7 +98,7 @@ class FakeSight:
         self.observers[state["metadata"]["name"]](state)
 
 
-class StoppedTimer(PatientTimer):
+class StoppedTimer(LeapingClock):
     """Time that stands still: nothing is ever late."""
 
     async def sleep(self, seconds: float) -> None:
@@ -111,12 +108,12 @@ class StoppedTimer(PatientTimer):
 class Stage:
     """What a test of the runner works with."""
 
-    def __init__(self, path: Path, timer: PatientTimer | None = None) -> None:
+    def __init__(self, path: Path, timer: LeapingClock | None = None) -> None:
         self.containers = FakeContainers()
         self.sight = FakeSight()
-        self.timer = timer or StoppedTimer()
+        self.clock = timer or StoppedTimer()
         self.log = RunLog(path, fields={})
-        self.hooks = PodExecHooks(self.containers, self.sight, timer=self.timer)
+        self.hooks = PodExecHooks(self.containers, self.sight, clock=self.clock)
         self._path = path
 
     async def run(self, made: JSONObject, *hooks: PodExecHook) -> list[Notice]:
@@ -142,7 +139,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 @pytest.fixture
 def fast(tmp_path: Path) -> Iterator[Stage]:
     """A runner for whom waiting takes no time."""
-    made = Stage(tmp_path / "log.gz", PatientTimer())
+    made = Stage(tmp_path / "log.gz", LeapingClock())
     yield made
     made.log.close()
 
@@ -376,7 +373,7 @@ async def test_the_hook_of_a_container_that_never_runs_is_not_executed(fast: Sta
     )
     assert found == [f"pod ns-1/p: {text}"]
     assert fast.containers.ran == []
-    assert fast.timer.time == 1.0
+    assert fast.clock.time == 1.0
     assert text in fast.log_text()
 
 
@@ -385,7 +382,7 @@ async def test_a_hook_whose_wait_is_over_expires_while_others_run(
     fast: Stage, on_error: str, ran: int
 ) -> None:
     made = a_pod()
-    fast.timer.on_sleep = lambda: fast.sight.show(in_state(made, "app"))
+    fast.clock.on_sleep = lambda: fast.sight.show(in_state(made, "app"))
     hooks = [hook("late", on_error=on_error, wait_timeout=SECOND), hook("x", wait_timeout=HOUR)]
     found = await fast.run(made, *hooks)
     assert found[0] == "pod ns-1/p: Hook h in container app expired before executing"
@@ -427,12 +424,12 @@ async def test_the_hook_of_a_pod_deleted_before_the_first_read_is_not_executed(
 
 async def test_a_missed_deletion_is_found_by_the_next_read_and_the_wait_is_logged(fast: Stage) -> None:
     def vanish() -> None:
-        if fast.timer.time >= 3 * LOOK_SECONDS:
+        if fast.clock.time >= 3 * LOOK_SECONDS:
             fast.sight.pods["p"] = None
 
-    fast.timer.on_sleep = vanish
+    fast.clock.on_sleep = vanish
     await fast.run(a_pod(), hook("x"))
-    assert fast.timer.time == 3 * LOOK_SECONDS
+    assert fast.clock.time == 3 * LOOK_SECONDS
     assert fast.log_text().count("Waiting for containers to run") == 3
 
 
@@ -536,7 +533,7 @@ async def test_hooks_of_both_kinds_see_the_new_namespace(
 ) -> None:
     containers, sight = FakeContainers(), FakeSight()
     harness.collaborators = RestoreCollaborators(
-        exec_hooks=PodExecHooks(containers, sight, timer=StoppedTimer())
+        exec_hooks=PodExecHooks(containers, sight, clock=StoppedTimer())
     )
     group = RestoreResourceHookSpec(
         name="both",

@@ -15,6 +15,7 @@ from multidict import CIMultiDictProxy
 from pinnace.kube.client import KubeClient
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.retrying import ThrottledRetryPolicy
+from tests.support.clock import LeapingClock
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -109,26 +110,23 @@ async def scripted_server(tls: ssl.SSLContext | None = None) -> AsyncIterator[Sc
 async def connected(server: ScriptedServer, **options: Any) -> AsyncIterator[KubeClient]:
     """A client of the server that never really sleeps between attempts."""
     config = options.pop("config", None) or ClusterConfig(server=server.url)
-    sleeps = Sleeps()
-    options.setdefault("sleep", sleeps)
-    options.setdefault("monotonic", getattr(options["sleep"], "monotonic", sleeps.monotonic))
+    options.setdefault("clock", Sleeps())
     options.setdefault("jitter", lambda: 0.0)
     options.setdefault("timeout_seconds", 5.0)
     async with KubeClient(config, **options) as client:
         yield client
 
 
-class Sleeps:
-    """Stands in for asyncio.sleep: remembers, and returns at once. `monotonic` is its clock."""
+class Sleeps(LeapingClock):
+    """A clock that remembers the sleeps."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.delays: list[float] = []
 
-    async def __call__(self, delay_seconds: float) -> None:
-        self.delays.append(delay_seconds)
-
-    def monotonic(self) -> float:
-        return sum(self.delays)
+    async def sleep(self, seconds: float) -> None:
+        self.delays.append(seconds)
+        await super().sleep(seconds)
 
 
 ONE_TRY = ThrottledRetryPolicy(attempts=1, throttled_attempts=1)

@@ -157,7 +157,7 @@ async def test_429_is_waited_out_as_long_as_asked(server: ScriptedServer, method
     busy = answer_status(429, "TooManyRequests", "busy", headers={"Retry-After": "7"})
     server.on(f"{method} {path}", busy, busy, answer_json(BODY))
     sleeps = Sleeps()
-    async with connected(server, sleep=sleeps) as client:
+    async with connected(server, clock=sleeps) as client:
         assert json.loads(await client.request(method, path)) == BODY
     assert sleeps.delays == [7.0, 7.0]
 
@@ -165,7 +165,7 @@ async def test_429_is_waited_out_as_long_as_asked(server: ScriptedServer, method
 async def test_jitter_comes_on_top_of_retry_after(server: ScriptedServer) -> None:
     server.on(f"GET {ONE}", answer_status(429, headers={"Retry-After": "7"}), answer_json(BODY))
     sleeps = Sleeps()
-    async with connected(server, sleep=sleeps, jitter=lambda: 0.5) as client:
+    async with connected(server, clock=sleeps, jitter=lambda: 0.5) as client:
         await client.get(CONFIGMAPS, "a", "demo")
     assert 7.0 < sleeps.delays[0] < 8.0
 
@@ -173,7 +173,7 @@ async def test_jitter_comes_on_top_of_retry_after(server: ScriptedServer) -> Non
 async def test_a_server_that_stays_busy_is_given_up_on(server: ScriptedServer) -> None:
     server.on(f"POST {COLLECTION}", answer_status(429, "TooManyRequests", "busy"))
     sleeps = Sleeps()
-    async with connected(server, sleep=sleeps, retry=ThrottledRetryPolicy(throttled_attempts=4)) as client:
+    async with connected(server, clock=sleeps, retry=ThrottledRetryPolicy(throttled_attempts=4)) as client:
         with pytest.raises(TooManyRequests, match="busy"):
             await client.create(CONFIGMAPS, BODY, "demo")
     assert len(server.seen) == 4
@@ -192,7 +192,7 @@ async def test_an_absurd_retry_after_is_not_obeyed(server: ScriptedServer) -> No
 async def test_retry_after_in_the_status_counts_too(server: ScriptedServer) -> None:
     server.on(f"GET {ONE}", answer_status(429, details={"retryAfterSeconds": 3}), answer_json(BODY))
     sleeps = Sleeps()
-    async with connected(server, sleep=sleeps) as client:
+    async with connected(server, clock=sleeps) as client:
         await client.get(CONFIGMAPS, "a", "demo")
     assert sleeps.delays == [3.0]
 
@@ -268,7 +268,7 @@ async def test_a_silent_server_meets_the_deadline(server: ScriptedServer) -> Non
 async def test_no_connection_is_tried_again_for_writes_too(server: ScriptedServer) -> None:
     sleeps = Sleeps()
     async with KubeClient(
-        ClusterConfig(server="http://127.0.0.1:1"), sleep=sleeps, jitter=lambda: 0.0
+        ClusterConfig(server="http://127.0.0.1:1"), clock=sleeps, jitter=lambda: 0.0
     ) as client:
         with pytest.raises(ConnectionFailed, match=r"cannot reach http://127\.0\.0\.1:1"):
             await client.create(CONFIGMAPS, BODY, "demo")

@@ -228,11 +228,11 @@ async def test_an_upgrade_whose_answer_is_lost_is_not_repeated(server: ScriptedS
 async def test_a_busy_server_and_one_out_of_reach_are_asked_again(server: ScriptedServer) -> None:
     server.on(CALL, answer_status(429, "TooManyRequests", headers={"Retry-After": "1"}), answer_exec(SUCCESS))
     sleeps = Sleeps()
-    async with connected(server, sleep=sleeps) as client:
+    async with connected(server, clock=sleeps) as client:
         assert (await run(client)).code == 0
     assert len(sleeps.delays) == 1
     config = ClusterConfig(server="http://127.0.0.1:1")
-    async with connected(server, sleep=sleeps, config=config) as client:
+    async with connected(server, clock=sleeps, config=config) as client:
         with pytest.raises(ConnectionFailed, match="cannot reach"):
             await run(client)
     assert len(sleeps.delays) == 1 + 4

@@ -97,7 +97,7 @@ async def test_an_outage_is_waited_out(
     server: ScriptedServer, sleeps: Sleeps, call: str, away: str, seconds: float
 ) -> None:
     with_outage(server, sleeps, AWAY[away], seconds)
-    async with connected(server, sleep=sleeps) as client:
+    async with connected(server, clock=sleeps) as client:
         await client.version()
         assert await CALLS[call](client) == BODY
     assert seconds <= sleeps.monotonic() < seconds + 2 * OUTAGE_PAUSE_SECONDS
@@ -109,7 +109,7 @@ async def test_an_outage_that_lasts_is_given_up_on_after_the_api_timeout(
 ) -> None:
     with_outage(server, sleeps, AWAY[away], float("inf"))
     retry = ThrottledRetryPolicy(patience_seconds=20)
-    async with connected(server, sleep=sleeps, retry=retry) as client:
+    async with connected(server, clock=sleeps, retry=retry) as client:
         await client.version()
         with pytest.raises(KubeError):
             await client.get(CONFIGMAPS, "a", "demo")
@@ -120,7 +120,7 @@ async def test_a_server_that_is_not_there_at_all_is_given_up_on_at_once(
     server: ScriptedServer, sleeps: Sleeps
 ) -> None:
     with_outage(server, sleeps, cut, float("inf"))
-    async with connected(server, sleep=sleeps) as client:
+    async with connected(server, clock=sleeps) as client:
         with pytest.raises(ConnectionFailed):
             await client.get(CONFIGMAPS, "a", "demo")
     assert sleeps.monotonic() < 3
@@ -134,7 +134,7 @@ async def test_a_fault_of_one_path_of_a_server_that_is_well_is_final(
     server.on("GET /version", answer_json({"gitVersion": "v1.33.4"}))
     server.on("GET /readyz", READY)
     server.on(f"GET {ONE}", answer_bytes(b"service unavailable", code=503))
-    async with connected(server, sleep=sleeps) as client:
+    async with connected(server, clock=sleeps) as client:
         await client.version()
         with pytest.raises(ServerFault, match="503"):
             await client.get(CONFIGMAPS, "a", "demo")
@@ -152,7 +152,7 @@ async def test_a_refusal_of_a_server_that_just_came_up_is_asked_again(
     refused = answer_status(code, kind.__name__, "RBAC: clusterrole not found")
     server.on("GET /readyz", answer_bytes(b"[-]poststarthook failed", code=500), READY)
     server.on(f"GET {ONE}", answer_json(BODY), AWAY["503"], refused, refused, answer_json(BODY), refused)
-    async with connected(server, sleep=sleeps) as client:
+    async with connected(server, clock=sleeps) as client:
         await client.get(CONFIGMAPS, "a", "demo")
         assert await client.get(CONFIGMAPS, "a", "demo") == BODY
         with pytest.raises(kind):
@@ -161,7 +161,7 @@ async def test_a_refusal_of_a_server_that_just_came_up_is_asked_again(
 
 async def test_a_refusal_is_final_when_all_is_well(server: ScriptedServer, sleeps: Sleeps) -> None:
     server.on(f"GET {ONE}", answer_json(BODY), answer_status(403, "Forbidden", "no"))
-    async with connected(server, sleep=sleeps) as client:
+    async with connected(server, clock=sleeps) as client:
         await client.get(CONFIGMAPS, "a", "demo")
         with pytest.raises(Forbidden):
             await client.get(CONFIGMAPS, "a", "demo")
@@ -183,7 +183,7 @@ async def test_a_created_object_is_found_when_the_server_is_back(
 
     with_outage(server, sleeps, cut, 0)
     server.on(f"POST {COLLECTION}", create)
-    async with connected(server, sleep=sleeps) as client:
+    async with connected(server, clock=sleeps) as client:
         await client.version()
         assert await client.create(CONFIGMAPS, BODY, "demo") == BODY
     assert len(stored) == 1

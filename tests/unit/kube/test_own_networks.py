@@ -8,6 +8,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import ENDPOINT_SLICES, NODES, SERVICE_CIDRS
+from tests.support.clock import FakeClock
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 NODE: JSONObject = {
@@ -41,8 +42,8 @@ def texts(found: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]) -> l
 async def test_public_addresses_of_nodes_pods_services_and_api_server_are_found(
     cluster: ScriptedCluster,
 ) -> None:
-    now = [0.0]
-    own = OwnNetworks(cluster.client, clock=lambda: now[0])
+    clock = FakeClock(0.0)
+    own = OwnNetworks(cluster.client, clock=clock)
     everything = [
         "93.184.216.34/32",
         "2606:4700:1::/64",
@@ -52,26 +53,26 @@ async def test_public_addresses_of_nodes_pods_services_and_api_server_are_found(
     ]
 
     assert texts(await own.get()) == everything
-    now[0] = 599.0
+    clock.time = 599.0
     assert texts(await own.get()) == everything
     assert len(cluster.requests) == 3
 
     for name in cluster.names(NODES):
         cluster.vanish(NODES, name, "")
-    now[0] = 600.0
+    clock.time = 600.0
     assert texts(await own.get()) == everything[2:]
 
 
 async def test_what_cannot_be_read_is_kept_and_asked_for_soon_again(cluster: ScriptedCluster) -> None:
-    now = [0.0]
-    own = OwnNetworks(cluster.client, clock=lambda: now[0])
+    clock = FakeClock(0.0)
+    own = OwnNetworks(cluster.client, clock=clock)
     before = await own.get()
     cluster.refuse("list", NODES.name, ConnectionFailed("away"))
     cluster.unserved = {(SERVICE_CIDRS.name, "v1")}
 
-    now[0] = 600.0
+    clock.time = 600.0
     assert texts(await own.get()) == [text for text in texts(before) if not text.startswith("2606:4700:2")]
     cluster.relent()
     cluster.unserved = set()
-    now[0] = 661.0
+    clock.time = 661.0
     assert await own.get() == before

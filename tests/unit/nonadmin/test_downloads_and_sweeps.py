@@ -82,7 +82,7 @@ async def test_a_url_of_a_backups_file_is_copied() -> None:
     answer = {
         "phase": "Processed",
         "downloadURL": "https://x/signed",
-        "expiration": format_time(service.cluster.clock() + timedelta(minutes=10)),
+        "expiration": format_time(service.cluster.clock.now() + timedelta(minutes=10)),
     }
     service.cluster.change(DOWNLOADS, f"nadr-{uid}", SERVER, status=answer)
     result = await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
@@ -91,7 +91,7 @@ async def test_a_url_of_a_backups_file_is_copied() -> None:
     assert conditions(non_admin_download(service)) == [("Processed", "True", "Success")]
     assert result is not None
     assert result.requeue_after_seconds == pytest.approx(600, abs=2)
-    service.cluster.clock.advance(timedelta(minutes=11))
+    service.cluster.clock.turn(timedelta(minutes=11))
     await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
     assert service.cluster.of(NON_ADMIN_DOWNLOADS) == []
 
@@ -137,7 +137,7 @@ async def test_a_hundred_requests_for_nothing_cost_two_calls_each_and_then_ever_
         assert result is not None
         assert result.requeue_after_seconds is not None
         delays.append(result.requeue_after_seconds)
-        service.cluster.clock.advance(result.requeue_after_seconds)
+        service.cluster.clock.turn(result.requeue_after_seconds)
         if len(delays) == 1:
             assert len(reads) == len(service.cluster.effects()) == 100
     assert delays == [30, 30, 60, 120, 240, 480, 960, 1920]
@@ -268,7 +268,7 @@ def synchronizer(service: Service) -> Synchronizer:
 def stored(
     service: Service, name: str, tenant: str, location: str, *, ended: bool = True, **changes: object
 ) -> None:
-    status = finished("Completed", service.cluster.clock()) if ended else {"phase": "InProgress"}
+    status = finished("Completed", service.cluster.clock.now()) if ended else {"phase": "InProgress"}
     marked = {**owner_metadata(Origin.BACKUP, name, Key(tenant, f"nab-{name}")), **changes}
     spec = {"storageLocation": location, "includedNamespaces": [tenant]}
     service.cluster.add(BACKUPS, name, SERVER, metadata=marked, spec=spec, status=status)
@@ -363,7 +363,7 @@ async def test_a_refused_request_delays_no_other(
     for _ in range(24 * 30):
         # No back-off for all: the next look is after the usual period.
         assert await sweep.reconcile(KEY) == Result.after(120.0)
-        service.cluster.clock.advance(120)
+        service.cluster.clock.turn(120)
     stored(service, "good", "shop", "default")
     await sweep.reconcile(KEY)
     assert [each["metadata"]["name"] for each in service.cluster.of(NON_ADMIN_BACKUPS)] == ["nab-good"]

@@ -22,7 +22,7 @@ def service_with(present: str, **settings: str) -> tuple[Service, str]:
     uid = str(namespace["metadata"]["uid"])
     marked = owner_metadata(Origin.BACKUP, "old", Key("shop", "nightly"))
     marked["annotations"][NAMESPACE_UID_ANNOTATION] = uid if present == "same" else "former"
-    status = finished("Completed", service.cluster.clock())
+    status = finished("Completed", service.cluster.clock.now())
     spec = {"storageLocation": "default", "includedNamespaces": ["shop"]}
     service.cluster.add(BACKUPS, "old", SERVER, metadata=marked, spec=spec, status=status)
     return service, uid

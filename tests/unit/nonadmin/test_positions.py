@@ -19,6 +19,7 @@ from pinnace.nonadmin.positions import AT_ONCE, FAR_EVERY, FAR_SECONDS, Position
 from pinnace.nonadmin.queue_position import WaitingQueue
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.keys import Key
+from tests.support.clock import FakeClock
 
 
 class Scene:
@@ -42,8 +43,8 @@ class Scene:
             waiting=self.queue,
             request_of=origin_keys(Origin.BACKUP),
         )
-        self.now = 0.0
-        self.positions = Positions(cast("KubeClient", self), queue, monotonic=lambda: self.now)
+        self.clock = FakeClock()
+        self.positions = Positions(cast("KubeClient", self), queue, clock=self.clock)
 
     def _add(self, number: int, *, shown: int) -> None:
         marks = {
@@ -170,14 +171,14 @@ async def test_near_positions_do_not_wait_long_for_far_ones() -> None:
 
     def slow(name: str) -> None:
         written.append(name)
-        scene.now += 0.05
+        scene.clock.time += 0.05
 
     scene.before_write = slow
     for _ in range(FAR_EVERY):
-        began = scene.now
+        began = scene.clock.time
         await scene.positions.refresh()
         near = min(NEAR, len(written))
-        assert scene.now - began <= near * 0.05 + FAR_SECONDS + AT_ONCE * 0.05
+        assert scene.clock.time - began <= near * 0.05 + FAR_SECONDS + AT_ONCE * 0.05
     assert written[:NEAR] == [f"r-{number}" for number in range(200, 200 + NEAR)]
     before = scene.writes
     await scene.positions.refresh()

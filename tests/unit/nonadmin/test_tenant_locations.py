@@ -165,7 +165,7 @@ async def test_the_number_of_backups_from_a_tenants_location_is_limited(
 
     for _ in range(2):
         await scene.sync.run()
-        scene.world.clock.advance(60)
+        scene.world.clock.turn(60)
 
     of_tenant = [name for name in scene.backups if name.startswith("evil-")]
     assert len(of_tenant) == 3
@@ -215,7 +215,7 @@ async def test_a_file_that_is_not_a_backup_is_set_aside_with_one_warning_a_day(
         (folder / "velero-backup.json").write_text("{")
     for _ in range(2 * 24 * 4):
         await scene.sync.run()
-        scene.world.clock.advance(15 * 60)
+        scene.world.clock.turn(15 * 60)
 
     told = [record for record in caplog.records if record.message == location_sync.LEFT_OUT]
     assert len(told) == 2 * 5
@@ -237,6 +237,6 @@ async def test_a_corrected_backup_is_made_known(scene: Scene) -> None:
     (folder / "velero-backup.json").write_text("{")
     await scene.sync.run()
     scene.store("mine", "fixed", "evil")
-    scene.world.clock.advance(60)
+    scene.world.clock.turn(60)
     await scene.sync.run()
     assert "evil-fixed" in scene.backups

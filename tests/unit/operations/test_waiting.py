@@ -21,10 +21,11 @@ from pinnace.operations.waiting import Following, finalize_backup, wait_for_back
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.item_operations import NO_PLUGIN, TIMED_OUT
 from pinnace.plugins.protocols import ResourceIdentifier
-from tests.support.clock import START, FakeClock, FrozenClock, LeapingClock
+from tests.support.clock import START, FakeClock, LeapingClock
 from tests.support.plugins.operators import NAME, Operations
 from tests.support.runs.backup_runs import Store, prepared
 from tests.support.runs.context import run_context
+from tests.support.waiting import eventually
 from tests.unit.backup.fakes import discovery_of, read_members, two_a_page
 
 WAITING = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS
@@ -35,7 +36,7 @@ class Lab:
     """A backup with two config maps, for each of which an operation is started."""
 
     def __init__(self, folder: Path, *post_items: ResourceIdentifier) -> None:
-        self.clock = FrozenClock()
+        self.clock = FakeClock()
         self.operations = Operations()
         self.cluster = two_a_page().add_all(CONFIGMAPS, "ns/a", "ns/b")
         self.store = Store(folder / "store")
@@ -136,10 +137,10 @@ async def test_an_operation_that_takes_too_long_is_cancelled(
     lab: Lab, asked: Duration | None, limit: str
 ) -> None:
     backup = await lab.run(item_operation_timeout=asked)
-    lab.clock.advance(Duration.parse(limit).to_timedelta() - timedelta(seconds=1))
+    lab.clock.turn(Duration.parse(limit).to_timedelta() - timedelta(seconds=1))
     assert (await lab.following().backup(backup)).status.phase == WAITING
 
-    lab.clock.advance(61)
+    lab.clock.turn(61)
     backup = await lab.following().backup(backup)
 
     assert sorted(lab.operations.cancelled) == ["op-a", "op-b"]
@@ -200,7 +201,7 @@ async def test_without_items_to_read_again_only_the_metadata_is_written(lab: Lab
     before = read_members(lab.store.root / "backups/b1/b1.tar.gz")
     file = lab.store.root / "backups/b1/velero-backup.json"
     file.write_text(json.dumps(lab.store.metadata() | {"ofAnotherVersion": [1]}))
-    lab.clock.advance(60)
+    lab.clock.turn(60)
 
     ended = await lab.finalize(backup)
 
@@ -329,35 +330,32 @@ async def test_what_a_data_upload_says_of_files_is_a_warning_of_the_backup(tmp_p
 
 
 async def test_a_command_waits_until_operations_have_ended(lab: Lab) -> None:
-    class Timer(LeapingClock):
-        async def sleep(self, seconds: float) -> None:
-            await super().sleep(seconds)
-            shown.extend(lab.context.activity.waiting)
-            lab.operations.end("op-a" if self.time < 15 else "op-b")
-
     shown: list[str] = []
-    timer = Timer()
+    clock = LeapingClock()
+
+    def end() -> None:
+        shown.extend(lab.context.activity.waiting)
+        lab.operations.end("op-a" if clock.time < 15 else "op-b")
+
+    clock.on_sleep = end
     backup = await lab.run()
 
-    ended = await wait_for_backup(lab.context, backup, actions=(), timer=timer)
+    ended = await wait_for_backup(replace(lab.context, clock=clock), backup, actions=())
 
     assert (ended.status.phase, counts(ended)) == (BackupPhase.COMPLETED, (2, 2, 0))
-    assert timer.time == 20
+    assert clock.time == 20
     assert shown == ["2 of 2 operations of plugins", "1 of 2 operations of plugins"]
     assert lab.context.activity.waiting == []
 
 
 async def test_an_interrupted_command_cancels_operations_and_leaves_a_finished_backup(lab: Lab) -> None:
     backup = await lab.run()
-    reached = asyncio.Event()
 
-    class Timer(FakeClock):
-        async def sleep(self, seconds: float) -> None:
-            reached.set()
-            await asyncio.Event().wait()
+    async def sleeps() -> bool:
+        return bool(lab.clock.pending)
 
-    waiting = asyncio.create_task(wait_for_backup(lab.context, backup, actions=(), timer=Timer()))
-    await reached.wait()
+    waiting = asyncio.create_task(wait_for_backup(lab.context, backup, actions=()))
+    await eventually(sleeps)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting

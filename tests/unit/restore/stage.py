@@ -30,7 +30,7 @@ from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.patience import Patience
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.support.runs.context import run_context
 from tests.support.runs.worker_slots import RecordedSlot
 from tests.unit.restore.world import Numbers, discovery, key_of, world_of
@@ -71,7 +71,7 @@ class Stage:
         self.store = FaultyStore(FilesystemStore(directory / "bucket"), Layout(""), location="default")
         self.store.faults = {}
         self.world = world_of()
-        self.clock = FrozenClock()
+        self.clock = FakeClock()
         self.numbers = Numbers()
         self.fail_actions = ""
         self.plugins = NO_PLUGINS
@@ -97,7 +97,7 @@ class Stage:
         await self.store.put_backup(BackupFiles(name="backup-1", metadata=b"{}", contents=path))
 
     async def restore(self) -> Restore:
-        status = RestoreStatus(phase=RestorePhase.IN_PROGRESS, start_timestamp=self.clock())
+        status = RestoreStatus(phase=RestorePhase.IN_PROGRESS, start_timestamp=self.clock.now())
         metadata = ObjectMeta(name="restore-1", namespace="velero")
         restore = Restore(metadata=metadata, spec=self.spec, status=status)
 
@@ -106,7 +106,7 @@ class Stage:
         async def actions(_saved: SavedPodVolumes) -> Sequence[RestoreItemAction]:
             if self.fail_actions:
                 raise RestoreFailed(self.fail_actions)
-            self.clock.advance(timedelta(minutes=1))
+            self.clock.turn(timedelta(minutes=1))
             return plugins.restore_actions
 
         async def pod_volumes(_infos: object) -> SavedPodVolumes:

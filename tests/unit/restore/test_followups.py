@@ -75,7 +75,7 @@ async def test_a_definition_that_never_gets_ready_is_an_error_of_the_cluster(har
     assert problem.startswith(
         "error verifying custom resource definition ships.sea.io is ready to use: it was not established"
     )
-    assert 60 <= harness.timer.time < 90, "ten minutes only if objects wait for it"
+    assert 60 <= harness.clock.time < 90, "ten minutes only if objects wait for it"
     assert harness.loads == 1, "its kind is not waited for in discovery"
 
 
@@ -116,10 +116,10 @@ class SlowServer:
         self._harness = harness
         self._seconds_each = seconds_each
         del harness.world.defaults[KEY[0]]
-        harness.timer.ticks.append(self._establish)
+        harness.clock.ticks.append(self._establish)
 
     def _due(self) -> list[dict[str, Any]]:
-        number = int(self._harness.timer.time / self._seconds_each)
+        number = int(self._harness.clock.time / self._seconds_each)
         return self._harness.world.of(CUSTOM_RESOURCE_DEFINITIONS)[:number]
 
     def _establish(self) -> None:
@@ -161,7 +161,7 @@ async def test_each_of_many_definitions_has_its_time_on_a_slow_server(
     activity = Activity()
     harness.request_fields = {"activity": activity}
     shown: list[str] = []
-    harness.timer.on_sleep = lambda: shown.extend(activity.waiting)
+    harness.clock.on_sleep = lambda: shown.extend(activity.waiting)
 
     results = await harness.restore(*definitions, files=files)
 
@@ -187,14 +187,14 @@ async def test_without_a_watch_definitions_are_read_again_until_they_are_ready(h
 @pytest.mark.found("R8")
 async def test_a_definition_that_is_deleted_meanwhile_is_not_waited_for(harness: Harness) -> None:
     del harness.world.defaults[KEY[0]]
-    harness.timer.ticks.append(lambda: harness.world.remove(CUSTOM_RESOURCE_DEFINITIONS, "ships.sea.io"))
+    harness.clock.ticks.append(lambda: harness.world.remove(CUSTOM_RESOURCE_DEFINITIONS, "ships.sea.io"))
 
     results = await harness.restore(definition())
     (problem,) = results.errors.cluster
     assert problem.endswith(
         'is ready to use: customresourcedefinitions.apiextensions.k8s.io "ships.sea.io" not found'
     )
-    assert harness.timer.time < 30
+    assert harness.clock.time < 30
 
 
 async def test_objects_of_a_late_definition_are_restored_at_the_end(harness: Harness) -> None:
@@ -208,7 +208,7 @@ async def test_objects_of_a_late_definition_are_restored_at_the_end(harness: Har
     assert results.to_dict() == {"errors": {}, "warnings": {}}
     order = [kind for kind, _, _ in harness.world.created]
     assert order.index("pods") < order.index("kind000.sea.io")
-    assert harness.timer.time < 310
+    assert harness.clock.time < 310
 
 
 @pytest.mark.found("R7")
@@ -237,7 +237,7 @@ async def test_definitions_have_ten_minutes_in_all(harness: Harness) -> None:
     assert [problem.partition(" is ready")[0] for problem in results.errors.cluster] == [
         f"{start} {name}" for name in late
     ]
-    assert 600 <= harness.timer.time < 700
+    assert 600 <= harness.clock.time < 700
     assert results.errors.namespaces["ns-1"] == [
         f"error restoring {name}/ns-1/one: the cluster does not serve {name}" for name in late
     ]
@@ -261,7 +261,7 @@ async def test_a_definition_whose_names_are_taken_is_not_waited_for(harness: Har
     assert results.errors.namespaces["ns-1"] == [
         "error restoring ships.sea.io/ns-1/one: the cluster does not serve ships.sea.io"
     ]
-    assert harness.timer.time < 60
+    assert harness.clock.time < 60
 
 
 async def test_names_that_become_free_during_the_restore_let_the_objects_come_back(harness: Harness) -> None:
@@ -293,10 +293,10 @@ async def test_a_definition_of_an_earlier_try_that_is_not_ready_is_waited_for(ha
     harness.world.put(definition())
 
     def establish() -> None:
-        if harness.timer.time > 30 and "status" not in harness.world.item(*KEY):
+        if harness.clock.time > 30 and "status" not in harness.world.item(*KEY):
             harness.world.change(CUSTOM_RESOURCE_DEFINITIONS, "ships.sea.io", status=established())
 
-    harness.timer.ticks.append(establish)
+    harness.clock.ticks.append(establish)
     custom = orjson.dumps(obj("Ships", "one", "ns-1", api_version="sea.io/v1"))
 
     results = await harness.restore(
@@ -305,7 +305,7 @@ async def test_a_definition_of_an_earlier_try_that_is_not_ready_is_waited_for(ha
 
     assert results.empty
     assert harness.world.created_of("ships.sea.io") == ["ns-1/one"]
-    assert 30 < harness.timer.time < 40
+    assert 30 < harness.clock.time < 40
 
 
 async def test_a_definition_that_cannot_be_read_for_a_moment_is_read_again(
@@ -314,10 +314,10 @@ async def test_a_definition_that_cannot_be_read_for_a_moment_is_read_again(
     harness.world.refuse("get", KEY, ServerFault(503, message="etcd has no leader"))
 
     def recover() -> None:
-        if harness.timer.time > 5:
+        if harness.clock.time > 5:
             harness.world.relent()
 
-    harness.timer.on_sleep = recover
+    harness.clock.on_sleep = recover
 
     results = await harness.restore(definition())
 

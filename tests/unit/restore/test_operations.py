@@ -57,10 +57,10 @@ async def test_a_restore_with_operations_waits_and_then_ends(stage: Stage) -> No
     restore = await following.restore(restore)
 
     assert restore.status.phase == RestorePhase.FINALIZING_PARTIALLY_FAILED
-    status = (await finalize_restore(stage.world, stage.store, restore, stage.clock())).status  # type: ignore[arg-type]
+    status = (await finalize_restore(stage.world, stage.store, restore, stage.clock.now())).status  # type: ignore[arg-type]
     assert (status.phase, status.errors) == (RestorePhase.PARTIALLY_FAILED, 1)
     assert (status.restore_item_operations_completed, status.restore_item_operations_failed) == (1, 1)
-    assert status.completion_timestamp == stage.clock()
+    assert status.completion_timestamp == stage.clock.now()
     told = (await stage.results())["errors"]["namespaces"]["ns-1"]
     assert told == ["operation op-b for configmaps ns-1/b: broken, plugin: example.io/copy"]
 
@@ -127,7 +127,7 @@ async def wait(operations: Operations, timeout: timedelta | None = None) -> tupl
     world.put(configmap("a"))
     timer = LeapingClock()
     target = TargetCluster(
-        client=world, log=RunLog(None, fields={}), timer=timer, terminating_timeout_seconds=1
+        client=world, log=RunLog(None, fields={}), clock=timer, terminating_timeout_seconds=1
     )
     items = AdditionalItems(
         target=target, restore=Restore(metadata=ObjectMeta(name="r")), timeout_seconds=600.0

@@ -44,7 +44,7 @@ async def test_a_clean_restore_is_completed(stage: Stage) -> None:
 
     assert done.status.phase == RestorePhase.COMPLETED
     assert (done.status.warnings, done.status.errors, done.status.failure_reason) == (0, 0, "")
-    assert done.status.completion_timestamp == stage.clock()
+    assert done.status.completion_timestamp == stage.clock.now()
     assert done.status.start_timestamp != done.status.completion_timestamp
     assert done.status.progress is not None
     assert (done.status.progress.total_items, done.status.progress.items_restored) == (3, 3)
@@ -145,7 +145,7 @@ async def test_a_download_that_fails_makes_it_failed_with_a_log_but_no_results(s
 
     assert done.status.phase == RestorePhase.FAILED
     assert done.status.failure_reason.startswith("error downloading backup: ")
-    assert done.status.completion_timestamp == stage.clock()
+    assert done.status.completion_timestamp == stage.clock.now()
     assert (done.status.warnings, done.status.errors) == (0, 0)
     assert done.status.failure_reason in await stage.log()
     with pytest.raises(StorageError):
@@ -213,7 +213,7 @@ async def test_a_store_that_is_away_at_the_end_gets_log_and_results_when_it_is_b
     def back_again(_: str) -> None:
         stage.store.faults.clear()
 
-    stage.patience = Patience(back_again, timer=HurriedClock())
+    stage.patience = Patience(back_again, clock=HurriedClock())
     done = await stage.restore()
 
     assert (done.status.phase, done.status.errors) == (RestorePhase.COMPLETED, 0)

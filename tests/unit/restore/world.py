@@ -1,8 +1,7 @@
 """A restore engine before the scripted cluster, and short ways to make objects and backups."""
 
-import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
-from tests.support.clock import FakeClock, FrozenClock
+from tests.support.clock import FakeClock, LeapingClock
 from tests.support.cluster.discovered import documented_discovery
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 
@@ -98,32 +97,6 @@ def world_of(*objects: JSONObject) -> ScriptedCluster:
 def labels_of(item: JSONObject) -> dict[str, str]:
     found: dict[str, str] = item["metadata"].get("labels") or {}
     return found
-
-
-class PatientTimer(FakeClock):
-    """Time passes only by sleeping, and sleeping takes none.
-
-    Attributes:
-        ticks, on_sleep: called after each sleep; the first are of parts of the cluster that act in time.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(0.0)
-        self.on_sleep: Callable[[], object] = lambda: None
-        self.ticks: list[Callable[[], object]] = []
-
-    async def sleep(self, seconds: float) -> None:
-        self.time += seconds
-        for each in (*self.ticks, self.on_sleep):
-            each()
-
-
-class QuietTimer(PatientTimer):
-    """For engines: what runs beside a sleep has its turn in it."""
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(0)
-        await super().sleep(seconds)
 
 
 class Numbers:
@@ -212,7 +185,7 @@ async def tarball_of(
 ) -> Path:
     """The tarball of such a backup."""
     path = directory / f"backup-{uuid.uuid4()}.tar.gz"
-    async with ArchiveWriter(path, clock=FrozenClock()) as writer:
+    async with ArchiveWriter(path, clock=FakeClock()) as writer:
         for item in items:
             writer.add(item_path(key_of(item)[0], None, *key_of(item)[1:]), orjson.dumps(item))
         for name, data in (files or {}).items():
@@ -237,7 +210,7 @@ class Harness:
         self.discovery = discovery()
         self.log = RunLog(None, fields={})
         self.numbers = Numbers()
-        self.timer = QuietTimer()
+        self.clock = LeapingClock()
         self.actions: list[RestoreItemAction] | None = None
         self.options = RestoreSettings()
         self.collaborators = RestoreCollaborators()
@@ -280,7 +253,7 @@ class Harness:
                 client=self.world,
                 discovery=self.discovery,
                 load_discovery=self.load_discovery,
-                timer=self.timer,
+                clock=self.clock,
             ),
             actions=actions,
             log=self.log,

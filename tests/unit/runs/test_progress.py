@@ -25,7 +25,7 @@ class Sink:
 
 
 def reporter_of(sink: Sink, log: RunLog, clock: FakeClock) -> ProgressReporter:
-    return ProgressReporter(sink, Activity(), log=log, failure=FAILURE, seconds=clock.monotonic)
+    return ProgressReporter(sink, Activity(), log=log, failure=FAILURE, clock=clock)
 
 
 async def test_it_is_reported_once_a_second_and_only_when_new() -> None:

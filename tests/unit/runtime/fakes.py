@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TypeVar, cast
 
 import orjson
@@ -201,7 +201,6 @@ def elector(client: FakeLeaseClient, identity: str, clock: FakeClock) -> LeaderE
         identity,
         times=LeaseTimes(duration=15, renew_deadline=10, jitter=lambda: 0.0),
         clock=clock,
-        now=lambda: NOW + timedelta(seconds=clock.time),
     )
 
 

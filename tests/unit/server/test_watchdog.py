@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from pinnace.server.watchdog import BLOCKED_SECONDS, STUCK_EXIT_CODE, Watchdog
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 
 pytestmark = pytest.mark.found("K-F4", "L3")
 
@@ -27,14 +27,14 @@ def ends() -> Ends:
 
 
 @pytest.fixture
-def watchdog(clock: FrozenClock, ends: Ends) -> Watchdog:
-    return Watchdog(40.0, monotonic=clock.monotonic, end=ends)
+def watchdog(clock: FakeClock, ends: Ends) -> Watchdog:
+    return Watchdog(40.0, clock=clock, end=ends)
 
 
-def look_for(watchdog: Watchdog, clock: FrozenClock, seconds: int) -> None:
+def look_for(watchdog: Watchdog, clock: FakeClock, seconds: int) -> None:
     """Let the thread look each second; the loop does not run meanwhile."""
     for _ in range(seconds):
-        clock.advance(1)
+        clock.turn(1)
         watchdog.look()
 
 
@@ -43,7 +43,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, object]
 
 
 async def test_a_loop_that_is_blocked_is_logged_once_with_its_stack(
-    watchdog: Watchdog, clock: FrozenClock, caplog: pytest.LogCaptureFixture, ends: Ends
+    watchdog: Watchdog, clock: FakeClock, caplog: pytest.LogCaptureFixture, ends: Ends
 ) -> None:
     watchdog._beat()
     look_for(watchdog, clock, int(BLOCKED_SECONDS) - 1)
@@ -62,10 +62,10 @@ async def test_a_loop_that_is_blocked_is_logged_once_with_its_stack(
 
 
 async def test_a_process_that_stood_still_was_not_blocked(
-    watchdog: Watchdog, clock: FrozenClock, caplog: pytest.LogCaptureFixture
+    watchdog: Watchdog, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     watchdog._beat()
-    clock.advance(17)
+    clock.turn(17)
     watchdog.look()
     assert [message for message, _ in lines(caplog)] == [
         "The process stood still: it was suspended, or got no time"
@@ -73,7 +73,7 @@ async def test_a_process_that_stood_still_was_not_blocked(
 
 
 async def test_a_process_that_does_not_stop_in_time_is_ended(
-    watchdog: Watchdog, clock: FrozenClock, caplog: pytest.LogCaptureFixture, ends: Ends
+    watchdog: Watchdog, clock: FakeClock, caplog: pytest.LogCaptureFixture, ends: Ends
 ) -> None:
     watchdog.ending()
     for _ in range(39):
@@ -87,7 +87,7 @@ async def test_a_process_that_does_not_stop_in_time_is_ended(
 
 
 async def test_without_a_stop_it_never_ends_anything(
-    watchdog: Watchdog, clock: FrozenClock, ends: Ends
+    watchdog: Watchdog, clock: FakeClock, ends: Ends
 ) -> None:
     look_for(watchdog, clock, 1000)
     assert ends == []
@@ -144,8 +144,8 @@ def test_a_real_process_that_hangs_after_a_signal_ends_itself() -> None:
 
 
 def test_the_level_of_a_blocked_loop_is_error(
-    clock: FrozenClock, ends: Ends, caplog: pytest.LogCaptureFixture
+    clock: FakeClock, ends: Ends, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watchdog = Watchdog(40.0, monotonic=clock.monotonic, end=ends)
+    watchdog = Watchdog(40.0, clock=clock, end=ends)
     look_for(watchdog, clock, 11)
     assert [record.levelno for record in caplog.records] == [logging.ERROR]

@@ -354,7 +354,7 @@ async def test_the_name_of_a_writer_that_was_killed_is_free_once_its_claim_is_no
         await dying.put_backup(make_files(resource_list={"v1/Pod": ["a/b"]}))
     assert "backups/b1/b1-pinnace-writer.json" in await stored(inner)
 
-    survivor = BackupStore(inner, Layout(""), location="default", timer=HurriedClock())
+    survivor = BackupStore(inner, Layout(""), location="default", clock=HurriedClock())
     await survivor.put_backup(make_files(resource_list={"v1/Pod": ["a/b"]}))
     await check_whole_or_absent(inner, finished=True)
 

@@ -25,12 +25,12 @@ class World:
     """A bucket that is away from a certain operation on, for a time, and a backup to be stored in it."""
 
     def __init__(self, tmp_path: Path, first: str, away_seconds: float) -> None:
-        self.timer, self.said, self.waiting = LeapingClock(), list[str](), ["volumes of shop/db"]
+        self.clock, self.said, self.waiting = LeapingClock(), list[str](), ["volumes of shop/db"]
         self.seen_waiting: list[str] = []
         self.inner = FilesystemStore(tmp_path / "store")
         self.bucket = FaultyStore(self.inner, self._fault)
         self.backups = BackupStore(self.bucket, Layout(""), location="default")
-        self.patience = Patience(self._tell, waiting=self.waiting, timer=self.timer)
+        self.patience = Patience(self._tell, waiting=self.waiting, clock=self.clock)
         self.sent = 0
         self._first, self._away_seconds = first, away_seconds
         self._until: float | None = None
@@ -42,8 +42,8 @@ class World:
 
     def _fault(self, operation: str, key: str) -> StorageError | None:
         if self._until is None and f"{operation} {key}".endswith(self._first):
-            self._until = self.timer.time + self._away_seconds
-        away = self._until is not None and self.timer.time < self._until
+            self._until = self.clock.time + self._away_seconds
+        away = self._until is not None and self.clock.time < self._until
         return StoreUnavailable("connection refused") if away else None
 
     def _tell(self, text: str) -> None:
@@ -97,7 +97,7 @@ async def test_a_store_that_stays_away_fails_the_backup_after_one_wait(tmp_path:
     with pytest.raises(StorageError, match="connection refused"):
         await world.put()
 
-    assert LIMIT_SECONDS <= world.timer.time < LIMIT_SECONDS + 10
+    assert LIMIT_SECONDS <= world.clock.time < LIMIT_SECONDS + 10
     assert world.waiting == ["volumes of shop/db"]
     assert "backups/b1/velero-backup.json" not in await world.inner.list_keys("")
 
@@ -111,7 +111,7 @@ async def test_an_error_that_waiting_does_not_cure_is_raised_at_once(tmp_path: P
     with pytest.raises(StorageError, match="access denied"):
         await world.put()
 
-    assert (world.timer.time, world.said) == (0, [])
+    assert (world.clock.time, world.said) == (0, [])
 
 
 @pytest.mark.found("L6")
@@ -123,7 +123,7 @@ async def test_nothing_is_sent_again_once_another_process_has_the_claim(tmp_path
         tell(text)
         (tmp_path / "store" / CLAIM).write_text('{"writer": "another", "token": "x"}')
 
-    world.patience = Patience(taken_over, timer=world.timer)
+    world.patience = Patience(taken_over, clock=world.clock)
     with pytest.raises(ClaimLost, match="another"):
         await world.put()
 

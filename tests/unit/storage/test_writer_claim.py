@@ -59,12 +59,12 @@ class Between(FaultyStore):
 
 
 def store_on(objects: FaultyStore | FilesystemStore) -> BackupStore:
-    return BackupStore(objects, Layout(""), location="default", timer=HurriedClock())
+    return BackupStore(objects, Layout(""), location="default", clock=HurriedClock())
 
 
 def renewing_store_on(objects: FaultyStore | FilesystemStore) -> BackupStore:
     """One whose claims are watched for so long that a busy machine surely renews its own meanwhile."""
-    return BackupStore(objects, Layout(""), location="default", timer=HurriedClock(factor=5))
+    return BackupStore(objects, Layout(""), location="default", clock=HurriedClock(factor=5))
 
 
 async def assert_whole(bucket: FilesystemStore, writer: str) -> None:
@@ -250,7 +250,7 @@ async def test_of_two_processes_that_take_over_one_claim_only_one_writes(
     async with asyncio.timeout(60):
         ends = await asyncio.gather(
             *(
-                BackupStore(store, Layout(""), location="default", timer=timer).put_backup(
+                BackupStore(store, Layout(""), location="default", clock=timer).put_backup(
                     files_of(f"writer-{number}")
                 )
                 for number, store in enumerate(stores)

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from tests.support import tasks
-from tests.support.clock import START, FrozenClock
+from tests.support.clock import START, FakeClock
 from tests.support.tasks import cancel, leftover_tasks, settled
 from tests.support.waiting import eventually
 
@@ -81,8 +81,12 @@ async def test_eventually_gives_up() -> None:
         await eventually(never, timeout_seconds=0)
 
 
-def test_clock_moves_only_when_told(clock: FrozenClock) -> None:
-    assert clock() == clock() == START
-    assert clock.advance(1.5) == START + timedelta(seconds=1.5)
-    assert clock.advance(timedelta(minutes=1)) == clock()
-    assert clock.monotonic() == 61.5
+def test_clock_moves_only_when_told(clock: FakeClock) -> None:
+    began = clock.monotonic()
+    assert clock.now() == clock.now() == START
+    clock.turn(1.5)
+    clock.turn(timedelta(minutes=1))
+    assert clock.now() == START + timedelta(seconds=61.5)
+    assert clock.monotonic() == began + 61.5
+    clock.set(START)
+    assert (clock.now(), clock.monotonic()) == (START, began + 61.5)

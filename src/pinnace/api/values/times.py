@@ -20,11 +20,6 @@ _MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})", re.ASCII)
 
 
-def utcnow() -> datetime:
-    """The current time, aware, in UTC: the default of every injected clock."""
-    return datetime.now(UTC)
-
-
 def format_time(moment: datetime) -> str:
     """Return `2021-08-11T21:43:26Z`; parts of a second are cut off, as Go does.
 

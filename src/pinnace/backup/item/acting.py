@@ -108,7 +108,7 @@ async def _execute(
                 item=ResourceIdentifier(
                     group=resource.group, resource=resource.name, namespace=namespace, name=name
                 ),
-                created=run.clock(),
+                created=run.clock.now(),
                 post_items=tuple(answer.post_operation_items),
             )
         )

@@ -1,13 +1,12 @@
 """The context of the engine's steps: the request, the cluster, the archive and the log."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
 
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.velero.backup import Backup
 from pinnace.archive.paths import item_head, version_dir
 from pinnace.archive.runlog import RunLog
@@ -74,7 +73,7 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True):
     volumes: VolumeRecords = msgspec.field(default_factory=VolumeRecords)
     hook_counts: HookCounts = msgspec.field(default_factory=HookCounts)
     operations: list[ItemOperation] = msgspec.field(default_factory=list)
-    clock: Callable[[], datetime] = utcnow
+    clock: Clock = SYSTEM_CLOCK
     hooked: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
     def report(self, failure: ItemFailed, group_resource: str, namespace: str, name: str) -> None:

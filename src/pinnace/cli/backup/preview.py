@@ -6,11 +6,11 @@ from typing import TypeVar
 import click
 from msgspec import Struct
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import PolicyError
 from pinnace.api.values.counts import counted
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
@@ -105,7 +105,7 @@ async def _prepared(settings: Settings, client: KubeClient, backup: Backup, disc
         storage_locations=locations,
         snapshot_locations=snapshot_locations,
         server_version=discovery.server_version,
-        now=utcnow(),
+        now=SYSTEM_CLOCK.now(),
     )
     if problems := prepared.status.validation_errors:
         raise InvalidInput("the backup is not valid:\n  " + "\n  ".join(problems))

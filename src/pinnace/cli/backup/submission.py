@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import click
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.default_names import other_names
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.cli import build
 from pinnace.cli.backup.create import BackupCreateOptions
@@ -92,4 +92,4 @@ def _warn_of_fields(backup: JSONObject) -> None:
 async def of_schedule(client: KubeClient, namespace: str, options: BackupCreateOptions) -> JSONObject:
     """The Backup that a schedule's template describes, to be sent or printed."""
     schedule = await ServerBackend(client, namespace, caller()).object(SCHEDULES.name, options.from_schedule)
-    return build.backup_from_schedule(options.name, namespace, schedule, options, utcnow())
+    return build.backup_from_schedule(options.name, namespace, schedule, options, SYSTEM_CLOCK.now())

@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api import labels
 from pinnace.api.objects import mapping, text
-from pinnace.api.values.times import format_time, utcnow
+from pinnace.api.values.times import format_time
 from pinnace.api.verification_answer import VerificationAnswer
 from pinnace.browse.checks import Check, CheckResult
 from pinnace.cli.connect import open_cluster
@@ -48,11 +48,11 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
     client: KubeClient
     namespace: str
     share: str = ""
-    timer: Clock = msgspec.field(default_factory=SystemClock)
+    clock: Clock = SYSTEM_CLOCK
 
     async def findings(self, name: str) -> list[Check]:
         """The server's findings about a backup. Raises CommandError, KubeError."""
-        request = f"{format_time(utcnow())} {secrets.token_hex(4)}"
+        request = f"{format_time(SYSTEM_CLOCK.now())} {secrets.token_hex(4)}"
         notes = {labels.VERIFY_REQUESTED: request, labels.VERIFY_READ_DATA: self.share or None}
         await self.client.patch(BACKUPS, name, {"metadata": {"annotations": notes}}, self.namespace)
         answer = await self._answer(name, request)
@@ -64,7 +64,7 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     async def _answer(self, name: str, request: str) -> VerificationAnswer:
-        began = seen = self.timer.monotonic()
+        began = seen = self.clock.monotonic()
         is_told, is_warned = not sys.stderr.isatty(), False
         while True:
             found = await self.client.get(BACKUPS, name, self.namespace)
@@ -72,7 +72,7 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
             answer = VerificationAnswer.decode(text(notes, labels.VERIFICATION_ANSWER))
             if answer is not None and answer.request == request:
                 return answer
-            now = self.timer.monotonic()
+            now = self.clock.monotonic()
             if not is_told and now - began >= _PATIENT_SECONDS:
                 complain(f"The server verifies backup {name}; waiting for the result.")
                 is_told = True
@@ -83,7 +83,7 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
                 if not is_warned:
                     complain(_SLOW.format(name=name))
                     is_warned = True
-            await self.timer.sleep(_POLL_SECONDS)
+            await self.clock.sleep(_POLL_SECONDS)
 
 
 @asynccontextmanager

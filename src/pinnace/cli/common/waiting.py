@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import phases
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.relative_times import relative
-from pinnace.api.values.times import utcnow
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import PrintedKind
 from pinnace.cli.output import cells
@@ -40,7 +40,7 @@ async def notes_of_idle(backend: Backend, kind: PrintedKind, objects: Sequence[J
         return [f"No {kind.noun} runs while no server does: {missing}."]
     looks = [text(each, "status", "lastValidationTime") for each in objects]
     known = sorted(each for each in looks if each)
-    when = f"{relative(known[-1], utcnow())} the last time" if known else "never"
+    when = f"{relative(known[-1], SYSTEM_CLOCK.now())} the last time" if known else "never"
     return [f"No server looks at these locations: {missing}. They were looked at {when}."]
 
 

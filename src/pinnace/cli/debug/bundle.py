@@ -3,14 +3,14 @@
 import io
 import os
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from pinnace.aio.clock import Clock
 from pinnace.cli.debug.redaction import redact_object, redact_text
 from pinnace.cli.errors import CommandError
 
@@ -18,7 +18,7 @@ from pinnace.cli.errors import CommandError
 class Bundle:
     """An open bundle; each file in it is below the folder `bundle`."""
 
-    def __init__(self, archive: tarfile.TarFile, *, clock: Callable[[], datetime]) -> None:
+    def __init__(self, archive: tarfile.TarFile, *, clock: Clock) -> None:
         self._archive = archive
         self._clock = clock
         self.files: list[str] = []
@@ -38,13 +38,13 @@ class Bundle:
 
     def _add(self, name: str, data: bytes) -> None:
         entry = tarfile.TarInfo(f"bundle/{name}")
-        entry.size, entry.mode, entry.mtime = len(data), 0o600, int(self._clock().timestamp())
+        entry.size, entry.mode, entry.mtime = len(data), 0o600, int(self._clock.now().timestamp())
         self._archive.addfile(entry, io.BytesIO(data))
         self.files.append(name)
 
 
 @contextmanager
-def open_bundle(path: Path, *, clock: Callable[[], datetime]) -> Iterator[Bundle]:
+def open_bundle(path: Path, *, clock: Clock) -> Iterator[Bundle]:
     """Make a bundle that only this user can read. The file appears at the end of the block, or not at all.
 
     Raises:

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.values.counts import counted
-from pinnace.api.values.times import utcnow
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.debug.bundle import Bundle, open_bundle
@@ -20,7 +20,7 @@ from pinnace.cli.settings import Settings
 def debug(ctx: click.Context, options: DebugOptions) -> None:
     """Write the bundle and print where it is and which parts it lacks."""
     settings = server_settings(ctx, "debug")
-    now = utcnow()
+    now = SYSTEM_CLOCK.now()
     path = Path(os.path.realpath(options.output or f"bundle-{now.astimezone():%Y-%m-%d-%H-%M-%S}.tar.gz"))
     bundle = run_async(_write(settings, path, options))
     for problem in bundle.problems:
@@ -40,7 +40,7 @@ async def _write(settings: Settings, path: Path, options: DebugOptions) -> Bundl
 
     async with open_cluster(settings) as client:
         found: dict[str, Any] = {}
-        with open_bundle(path, clock=utcnow) as bundle:
+        with open_bundle(path, clock=SYSTEM_CLOCK) as bundle:
             collector = Collector(client, settings, bundle, on_part)
             await collector.check_namespace()
             # A named object must exist; that is checked before anything takes time.

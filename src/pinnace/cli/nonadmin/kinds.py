@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.objects import JSONObject, listed, member, text
-from pinnace.api.values.times import utcnow
 from pinnace.cli.connect import cluster_of, need_no_location, settings_of
 from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.output import cells
@@ -43,7 +43,7 @@ class TenantKind:
             found = member(obj, "status", "queueInfo", "estimatedQueuePosition")
             return "" if found is None else str(found)
 
-        now = utcnow()
+        now = SYSTEM_CLOCK.now()
         return Table(
             columns=(
                 ("NAME", cells.name),

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import click
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import utcnow
 from pinnace.cli.declaring.fields import Options, Section, comma_list, flag, switch, text
 from pinnace.cli.declaring.values import Value, formats
 from pinnace.cli.errors import CommandError
@@ -353,7 +353,7 @@ def render_table(
     ]
     if room is not None:
         columns = [_created(column, objects) for column in columns]
-        columns = narrowed(columns, room, table.expendable, utcnow())
+        columns = narrowed(columns, room, table.expendable, SYSTEM_CLOCK.now())
     padded = [_painted(_padded(column), flags) for column in columns[:-1]]
     lines = zip(*padded, columns[-1], strict=True)
     return "".join("".join(line) + "\n" for line in islice(lines, int(flags.no_headers), None))

@@ -1,18 +1,17 @@
 """The tables of `get` for kinds that only a server has. (docs/spec: CLI 2.3)"""
 
-from collections.abc import Callable
 from datetime import datetime
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.relative_times import past
-from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Columns, Table
 
 
-def schedule_table(clock: Callable[[], datetime] = utcnow) -> Table:
+def schedule_table(clock: Clock = SYSTEM_CLOCK) -> Table:
     """The table of schedules."""
-    now = clock()
+    now = clock.now()
 
     def template(schedule: JSONObject) -> JSONObject:
         return cells.spec(schedule).get("template") or {}
@@ -37,7 +36,7 @@ def _age(now: datetime) -> Columns:
     return (("AGE", lambda obj: cells.age(obj, now)),)
 
 
-def backup_location_table(clock: Callable[[], datetime] = utcnow) -> Table:
+def backup_location_table(clock: Clock = SYSTEM_CLOCK) -> Table:
     """The table of backup locations; it has MESSAGE if one is not available for a known reason."""
 
     def place(location: JSONObject) -> str:
@@ -62,17 +61,17 @@ def backup_location_table(clock: Callable[[], datetime] = utcnow) -> Table:
         ),
         optional=frozenset({"MESSAGE"}),
         expendable=("ACCESS MODE", "LAST VALIDATED"),
-        wide=_age(clock()),
+        wide=_age(clock.now()),
     )
 
 
-def snapshot_location_table(clock: Callable[[], datetime] = utcnow) -> Table:
+def snapshot_location_table(clock: Clock = SYSTEM_CLOCK) -> Table:
     """The table of snapshot locations."""
     provider = cells.field("spec", "provider")
-    return Table(columns=(("NAME", cells.name), ("PROVIDER", provider)), wide=_age(clock()))
+    return Table(columns=(("NAME", cells.name), ("PROVIDER", provider)), wide=_age(clock.now()))
 
 
-def repository_table(clock: Callable[[], datetime] = utcnow) -> Table:
+def repository_table(clock: Clock = SYSTEM_CLOCK) -> Table:
     """The table of backup repositories."""
     return Table(
         columns=(
@@ -84,7 +83,7 @@ def repository_table(clock: Callable[[], datetime] = utcnow) -> Table:
             ("VOLUME NAMESPACE", cells.field("spec", "volumeNamespace")),
             ("LOCATION", cells.field("spec", "backupStorageLocation")),
             ("TYPE", cells.field("spec", "repositoryType", absent="restic")),
-            *_age(clock()),
+            *_age(clock.now()),
         ),
     )
 

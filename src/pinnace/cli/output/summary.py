@@ -1,15 +1,13 @@
 """One object in one line, for questions and listings. Pure."""
 
-from collections.abc import Callable
-from datetime import datetime
 from typing import Protocol
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.restore_outcomes import counts_text
 from pinnace.api.values.counts import counted
 from pinnace.api.values.relative_times import relative
-from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
 
 
@@ -31,7 +29,7 @@ def became(annotations: object) -> str:
 def numbers_of(run: JSONObject, items: int) -> str:
     """`1,204 items in 1m12s, 0 errors, 2 warnings` of a run that has ended."""
     status = cells.status(run)
-    taken = cells.run_time(run, utcnow()) if status.get("completionTimestamp") else ""
+    taken = cells.run_time(run, SYSTEM_CLOCK.now()) if status.get("completionTimestamp") else ""
     done = f"{counted(items, 'item')}{became(mapping(run, 'metadata', 'annotations'))}"
     return (
         f"{done}{f' in {taken}' if taken else ''}, "
@@ -39,7 +37,7 @@ def numbers_of(run: JSONObject, items: int) -> str:
     )
 
 
-def summary_of(obj: JSONObject, kind: HasNoun, *more: str, clock: Callable[[], datetime] = utcnow) -> str:
+def summary_of(obj: JSONObject, kind: HasNoun, *more: str, clock: Clock = SYSTEM_CLOCK) -> str:
     """`backup shop (Completed, 1,204 items, 1.5 MiB, 3h ago, 2 restores)`."""
     status, spec = cells.status(obj), cells.spec(obj)
     facts = [status.get("phase") or "New"]
@@ -53,7 +51,7 @@ def summary_of(obj: JSONObject, kind: HasNoun, *more: str, clock: Callable[[], d
         facts.append(str(spec["schedule"]))
     started = status.get("startTimestamp")
     if started:
-        facts.append(relative(started, clock()))
+        facts.append(relative(started, clock.now()))
     snapshots = status.get("volumeSnapshotsCompleted")
     if isinstance(snapshots, int) and snapshots:
         facts.append(counted(snapshots, "volume snapshot"))

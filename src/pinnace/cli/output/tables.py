@@ -1,21 +1,20 @@
 """The tables of `get` for backups and restores. (docs/spec: CLI 2.3)"""
 
 import re
-from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Columns, Table
 
 _SCHEDULED_NAME: Final = r"^(.*)-([0-9]{14})$"
 
 
-def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
+def backup_table(clock: Clock = SYSTEM_CLOCK) -> Table:
     """The table of backups; it has QUEUE POSITION if a server has queued one (docs/spec: BEY 8.1)."""
-    now = clock()
+    now = clock.now()
     return Table(
         columns=(
             ("NAME", cells.name),
@@ -62,7 +61,7 @@ def sort_backups(backups: list[JSONObject]) -> list[JSONObject]:
     return sorted(backups, key=key)
 
 
-def restore_table(clock: Callable[[], datetime] = utcnow) -> Table:
+def restore_table(clock: Clock = SYSTEM_CLOCK) -> Table:
     """The table of restores."""
     return Table(
         columns=(
@@ -77,5 +76,5 @@ def restore_table(clock: Callable[[], datetime] = utcnow) -> Table:
             ("SELECTOR", lambda obj: cells.selector(cells.spec(obj).get("labelSelector"))),
         ),
         expendable=("SELECTOR", "CREATED", "STARTED", "COMPLETED", "WARNINGS"),
-        wide=_of_runs("itemsRestored", clock()),
+        wide=_of_runs("itemsRestored", clock.now()),
     )

@@ -4,12 +4,13 @@ An outage is waited out for minutes (docs/adr/010), which would look like a comm
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.cli.guard import complain
 
 if TYPE_CHECKING:
@@ -59,12 +60,10 @@ def away(client: "KubeClient") -> Away | None:
 
 
 @asynccontextmanager
-async def saying_when_away(
-    client: "KubeClient", *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-) -> AsyncIterator[None]:
+async def saying_when_away(client: "KubeClient", *, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[None]:
     """Print it on stderr inside the context, unless a display of progress shows it already."""
     # Not in a task group, which would wrap the errors of the caller's own code.
-    task = asyncio.create_task(_say(client, sleep), name="API server away")
+    task = asyncio.create_task(_say(client, clock), name="API server away")
     try:
         yield
     finally:
@@ -72,11 +71,11 @@ async def saying_when_away(
         await asyncio.wait([task])
 
 
-async def _say(client: "KubeClient", sleep: Callable[[float], Awaitable[None]]) -> None:
+async def _say(client: "KubeClient", clock: Clock) -> None:
     said: Away | None = None
     next_seconds = AWAY_SECONDS
     while True:
-        await sleep(_LOOK_SECONDS)
+        await clock.sleep(_LOOK_SECONDS)
         now = None if client.silence.is_shown else away(client)
         if now is None:
             if said is not None:

@@ -6,12 +6,12 @@ import asyncio
 import json
 import shutil
 import sys
-import time
 from collections.abc import Callable, Mapping
 from typing import Final, TextIO
 
 from msgspec.structs import replace
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.cli.guard import can_redraw, drawn, erased
 from pinnace.cli.progress.away import Away
 from pinnace.cli.progress.lines import BLOCKS, PLAIN_BLOCKS, clock, detail_lines, main_line, numbers
@@ -77,7 +77,7 @@ class ProgressView:
         form: str = "auto",
         details: Callable[[int, int], State] = lambda done, total: State(done=done, total=total),
         stream: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._what = what
         self._form = form
@@ -89,7 +89,7 @@ class ProgressView:
         self._redraws = form == "auto" and can_redraw(self._stream)
         self._blocks = BLOCKS if _can_show(self._stream, BLOCKS) else PLAIN_BLOCKS
         self._done = self._total = self._most = 0
-        self._started = self._shown = clock()
+        self._started = self._shown = clock.monotonic()
         self._drawn = 0
         self._has_drawn = False
         self._away: Away | None = None
@@ -101,7 +101,7 @@ class ProgressView:
         """Set the numbers, and show them if enough time has passed."""
         self._done, self._total = done, max(done, total)
         self._look_for_return()
-        now = self._clock()
+        now = self._clock.monotonic()
         if self._redraws:
             if now - self._shown >= DRAW_SECONDS or not self._drawn:
                 self._draw()
@@ -141,7 +141,7 @@ class ProgressView:
         return shutil.get_terminal_size().columns
 
     def _state(self) -> State:
-        now = self._clock()
+        now = self._clock.monotonic()
         known = self._details(self._done, self._total)
         self._note(known.away)
         # A server that is asked again, after a watch that broke, may give older numbers.
@@ -165,11 +165,11 @@ class ProgressView:
     def _final(self) -> State:
         """The last numbers: those of the finished object, or what was known when the run was interrupted."""
         if self._finished:
-            return State(done=self._done, total=self._total, seconds=self._clock() - self._started)
+            return State(done=self._done, total=self._total, seconds=self._clock.monotonic() - self._started)
         return self._state()
 
     def _print(self) -> None:
-        self._shown = self._clock()
+        self._shown = self._clock.monotonic()
         state = self._state()
         if self._form == "json":
             self._write(f"{as_json(self._what, state)}\n")
@@ -179,7 +179,7 @@ class ProgressView:
         self._write(f"{self._what}: {', '.join(facts)}\n")
 
     def _draw(self) -> None:
-        self._shown, columns, state = self._clock(), self._columns, self._state()
+        self._shown, columns, state = self._clock.monotonic(), self._columns, self._state()
         lines = [main_line(self._what, state, columns, self._blocks)]
         lines += detail_lines(state, columns, self._blocks)
         # Lines that wrap or leave the screen could not be redrawn.

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels, phases
 from pinnace.api.chosen_objects import parse_object
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.default_names import other_names, stamped_name
-from pinnace.api.values.times import utcnow
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import warn_of_unavailable
@@ -47,7 +47,7 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     if not options.previews and not _may_recreate(options):
         return ExitCode.OK
     source = options.from_backup or options.from_schedule
-    name = options.names[0] if options.names else stamped_name(source, utcnow())
+    name = options.names[0] if options.names else stamped_name(source, SYSTEM_CLOCK.now())
     others = () if options.names else tuple(other_names(name))
     if options.previews:
         from pinnace.cli.restore.preview import preview

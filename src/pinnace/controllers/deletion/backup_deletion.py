@@ -134,7 +134,7 @@ class BackupDeletionReconciler:
                 continue
             created = request.metadata.creation_timestamp
             processed = request.status.phase == DeleteBackupRequestPhase.PROCESSED
-            if processed and created is not None and later(created, KEPT) <= self._scope.clock():
+            if processed and created is not None and later(created, KEPT) <= self._scope.clock.now():
                 await delete_if_there(self._scope.client, DELETE_BACKUP_REQUESTS, Key.of(obj))
 
     async def _process(self, request: DeleteBackupRequest) -> None:
@@ -429,7 +429,7 @@ def controller(parts: Parts) -> Controller:
         reconciler.reconcile,
         workers=WORKERS,
         resync=Resync(reconciler.expire, EXPIRY_PERIOD_SECONDS),
-        clock=parts.timers,
+        clock=parts.scope.clock,
         queue=parts.queue(parts.lanes.of_deletions(informer, parts.informers.of(BACKUPS), WORKERS)),
     )
     # Its own patches must not undo the back-off of a request that has to wait.

@@ -58,7 +58,7 @@ class GCReconciler:
     def is_due(self, obj: JSONObject) -> bool:
         """Whether a Backup has expired by its cached state; most changes of Backups need no reconcile."""
         try:
-            return _is_expired(decode(Backup, obj), self._scope.clock())
+            return _is_expired(decode(Backup, obj), self._scope.clock.now())
         except DecodeError:
             return False
 
@@ -79,7 +79,7 @@ class GCReconciler:
             return DONE
         # A running Backup is queued again by the update that ends it.
         runs = backup.status.phase == BackupPhase.IN_PROGRESS and key in self._running
-        if runs or not _is_expired(backup, self._scope.clock()) or self._is_doubtful():
+        if runs or not _is_expired(backup, self._scope.clock.now()) or self._is_doubtful():
             return DONE
         with bound_fields(backup=str(key)):
             if await self._is_deletable(backup) and not await self._is_requested(backup):
@@ -175,7 +175,7 @@ def controller(parts: Parts) -> Controller:
         reconciler.reconcile,
         workers=MAIN_WORKERS,
         resync=Resync(reconciler.enqueue_expired, parts.options.gc_frequency.total_seconds()),
-        clock=parts.timers,
+        clock=parts.scope.clock,
         queue=queue,
     )
     made.watch(informer, predicate=reconciler.is_due)

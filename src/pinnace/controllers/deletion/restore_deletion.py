@@ -90,7 +90,7 @@ def controller(parts: Parts) -> Controller:
         NAME,
         reconciler.reconcile,
         workers=_WORKERS,
-        clock=parts.timers,
+        clock=parts.scope.clock,
         queue=parts.queue(backoff=FailureBackoff(base_seconds=1.0, cap_seconds=_LONGEST_RETRY_SECONDS)),
     )
     made.watch(parts.informers.of(RESTORES), predicate=is_held)

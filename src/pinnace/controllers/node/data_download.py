@@ -67,7 +67,7 @@ def controller(parts: NodeParts) -> NodeController:
     reconciler = PodVolumeReconciler(
         parts.scope, DATA_DOWNLOADS, DataDownload, work, startable=STARTABLE, slots=parts.limits.restoring
     )
-    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.restorers, clock=parts.timers)
+    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.restorers, clock=parts.scope.clock)
     made.watch(parts.downloads, predicate=moving.is_wanted)
     parts.downloads.add_handlers(
         on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted

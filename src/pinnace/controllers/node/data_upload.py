@@ -93,7 +93,7 @@ def controller(parts: NodeParts) -> NodeController:
     reconciler = PodVolumeReconciler(
         parts.scope, DATA_UPLOADS, DataUpload, work, startable=STARTABLE, slots=parts.limits.saving
     )
-    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.savers, clock=parts.timers)
+    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.savers, clock=parts.scope.clock)
     made.watch(parts.uploads, predicate=moving.is_wanted)
     parts.uploads.add_handlers(
         on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted

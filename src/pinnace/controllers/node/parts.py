@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from pinnace.aio.clock import Clock
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.controller import Controller
@@ -22,7 +21,6 @@ class NodeParts:
         uploads, downloads: the DataUploads and DataDownloads of the namespace.
         pods: those of this node.
         limits: how many volumes are worked on at once.
-        timers: the clock of the controllers; the event loop's if None.
     """
 
     scope: NodeScope
@@ -34,7 +32,6 @@ class NodeParts:
     downloads: Informer
     pods: Informer
     limits: "Limits" = field(default_factory=lambda: Limits.of(1, 1))
-    timers: Clock | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

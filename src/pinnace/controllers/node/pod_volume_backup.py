@@ -250,7 +250,7 @@ def controller(parts: NodeParts) -> NodeController:
     """The PodVolumeBackup controller of a node agent."""
     work = PodVolumeBackupWork(parts.scope, parts.volumes, parts.uploaders, parts.backups)
     reconciler = new_reconciler(parts.scope, work, parts.limits.saving)
-    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.savers, clock=parts.timers)
+    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.savers, clock=parts.scope.clock)
     made.watch(parts.backups, keys=work.enqueued, predicate=work.is_wanted)
     parts.backups.add_handlers(
         on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted

@@ -249,7 +249,7 @@ def controller(parts: NodeParts) -> NodeController:
         backups=parts.backups,
     )
     reconciler = new_reconciler(parts.scope, work, parts.limits.restoring)
-    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.restorers, clock=parts.timers)
+    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.restorers, clock=parts.scope.clock)
     made.watch(parts.restores, predicate=work.is_wanted)
     made.watch(parts.pods, keys=work.keys_of_waiting, predicate=is_waiting)
     parts.restores.add_handlers(

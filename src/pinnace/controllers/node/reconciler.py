@@ -274,7 +274,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             "status": {
                 "phase": str(TransferPhase.IN_PROGRESS),
                 # Of the first attempt: the time of the whole counts.
-                "startTimestamp": (began if has_begun else "") or format_time(self._scope.clock()),
+                "startTimestamp": (began if has_begun else "") or format_time(self._scope.clock.now()),
                 # A message says what the object waited for, and anything else is nobody's result.
                 **{name: None for name in _RESULTS if status.get(name)},
             },
@@ -380,7 +380,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         return {**self._terminal(TransferPhase.CANCELED), "message": message}
 
     def _terminal(self, phase: TransferPhase) -> JSONObject:
-        return {"phase": str(phase), "completionTimestamp": format_time(self._scope.clock())}
+        return {"phase": str(phase), "completionTimestamp": format_time(self._scope.clock.now())}
 
     def _end(
         self,

@@ -4,11 +4,10 @@ import secrets
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.kube.client import KubeClient
 from pinnace.volumes.pods.mounts import is_mount_point
 
@@ -65,6 +64,6 @@ class NodeScope:
     node: str
     pods_directory: Path
     metrics: NodeMetrics
-    clock: Callable[[], datetime] = utcnow
+    clock: Clock = SYSTEM_CLOCK
     agent: AgentName = field(default_factory=AgentName.of_this_process)
     is_mount_point: Callable[[Path], bool] = is_mount_point

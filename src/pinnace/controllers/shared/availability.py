@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.controllers.shared.locations import LocationStores
@@ -44,9 +44,9 @@ class Availability:
         clock: for how long a look is believed.
     """
 
-    def __init__(self, locations: LocationStores, *, clock: Clock | None = None) -> None:
+    def __init__(self, locations: LocationStores, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._locations = locations
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._known: dict[str, _Known] = {}
 
     async def problem(self, location: BackupStorageLocation) -> str:

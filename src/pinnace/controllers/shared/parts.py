@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from pinnace.aio.clock import Clock
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.lanes import LaneOf, Lanes
 from pinnace.controllers.shared.locations import LocationStores
@@ -67,7 +66,6 @@ class Parts:
         namespace_queues: the queue that decides which Backups or Restores may start, for each kind that this
             server works on; None where there is one worker, or no such rule.
         limits: says which limit keeps a Backup or Restore from a worker, for each such kind.
-        timers: the clock of the controllers; the event loop's if None.
     """
 
     scope: Scope
@@ -85,17 +83,9 @@ class Parts:
     restores_in_flight: set[Key] = field(default_factory=set)
     namespace_queues: dict[APIResource, NamespaceQueue | None] = field(default_factory=dict)
     limits: dict[APIResource, Callable[[Key], str]] = field(default_factory=dict)
-    timers: Clock | None = None
 
     @classmethod
-    def of(
-        cls,
-        scope: Scope,
-        options: ControllerOptions,
-        informers: Informers,
-        *,
-        timers: Clock | None = None,
-    ) -> "Parts":
+    def of(cls, scope: Scope, options: ControllerOptions, informers: Informers) -> "Parts":
         """The parts of a server with that scope; nothing runs yet."""
         client, namespace = scope.client, scope.namespace
         locations = LocationStores(client, namespace, scope.workdir / "credentials", plugins=scope.plugins)
@@ -117,7 +107,7 @@ class Parts:
             options=options,
             informers=informers,
             locations=locations,
-            availability=Availability(locations, clock=timers),
+            availability=Availability(locations, clock=scope.clock),
             settler=Settler(scope, locations),
             uploaders=uploaders,
             repositories=repositories,
@@ -131,7 +121,6 @@ class Parts:
                 timeout=options.pod_volume_timeout,
                 uploader=options.uploader,
             ),
-            timers=timers,
         )
 
     @property
@@ -146,9 +135,9 @@ class Parts:
     def queue(
         self, lane_of: LaneOf = one_lane, *, backoff: FailureBackoff[Key] | None = None
     ) -> RateLimitedQueue[Key]:
-        """A new work queue by the server's timers."""
-        return RateLimitedQueue[Key](clock=self.timers, lane_of=lane_of, backoff=backoff)
+        """A new work queue by the server's clock."""
+        return RateLimitedQueue[Key](clock=self.scope.clock, lane_of=lane_of, backoff=backoff)
 
     def worker_slots(self, queue: RateLimitedQueue[Key]) -> Callable[[Key], WorkerSlot]:
         """The workers of the keys of that queue."""
-        return lambda key: QueueWorkerSlot(queue, key, clock=self.timers)
+        return lambda key: QueueWorkerSlot(queue, key, clock=self.scope.clock)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pinnace.aio.clock import Clock, SystemClock
 from pinnace.aio.timing import poll, wait_for
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, text
@@ -129,15 +128,12 @@ class RestoredPods:
         restores: PodVolumeRestorer,
         informer: Informer,
         pods: PodListener,
-        *,
-        timer: Clock | None = None,
     ) -> None:
         self._scope = scope
         self._restores = restores
         self._informer = informer
         self._pods = pods
-        self._timer = timer or SystemClock()
-        self._unattended = Unattended(scope, POD_VOLUME_RESTORES, timer=self._timer)
+        self._unattended = Unattended(scope, POD_VOLUME_RESTORES)
         self._watches: dict[str, _PodWatch] = {}
 
     def changed(self, pod_volume: JSONObject) -> None:
@@ -155,7 +151,7 @@ class RestoredPods:
 
         A pod whose volumes all have their data must go on; one that does not is an error, too.
         """
-        watch = _PodWatch(self._scope, self._informer, self._pods, self._unattended, self._timer, pod=pod)
+        watch = _PodWatch(self._scope, self._informer, self._pods, self._unattended, pod=pod)
         self._watches[pod["metadata"]["uid"]] = watch
         try:
             async with asyncio.TaskGroup() as group:
@@ -178,7 +174,6 @@ class _PodWatch:
         informer: Informer,
         pods: PodListener,
         unattended: Unattended,
-        timer: Clock,
         *,
         pod: JSONObject,
     ) -> None:
@@ -186,7 +181,6 @@ class _PodWatch:
         self._informer = informer
         self._pods = pods
         self._unattended = unattended
-        self._timer = timer
         self._created = pod
         self._state: JSONObject | None = pod
         self._news = asyncio.Event()
@@ -204,10 +198,10 @@ class _PodWatch:
                 trouble = self._tell()
                 if trouble is not None and trouble.lost:
                     await self._fail_all(trouble.text)
-                    await self._timer.sleep(RETRY_SECONDS)
+                    await self._scope.clock.sleep(RETRY_SECONDS)
                     continue
                 await self._explain(trouble.text if trouble is not None else "")
-                if not await wait_for(self._news, timer=self._timer, timeout_seconds=LOOK_SECONDS):
+                if not await wait_for(self._news, clock=self._scope.clock, timeout_seconds=LOOK_SECONDS):
                     await self._look()
                     await self._look_for_agent()
 
@@ -240,7 +234,7 @@ class _PodWatch:
             return not keeps_waiting(self._state, self._created) or is_ended(self._state or {})
 
         await self._look()  # the watch may be late, here and in the end
-        await poll(goes_on, timer=self._timer, timeout_seconds=HELPER_SECONDS)
+        await poll(goes_on, clock=self._scope.clock, timeout_seconds=HELPER_SECONDS)
         if not keeps_waiting(self._state, self._created):
             return ""
         await self._look()
@@ -288,7 +282,7 @@ class _PodWatch:
 
     async def _fail_all(self, message: str) -> None:
         """Fail the PodVolumeRestores that no agent works on. A running agent gives its own up itself."""
-        now = self._timer.monotonic()
+        now = self._scope.clock.monotonic()
         self._lost_at = now if self._lost_at is None else self._lost_at
         for pod_volume in self._pod_volume_restores():
             phase = phase_of(pod_volume)
@@ -311,7 +305,7 @@ class _PodWatch:
                 await self._end(pod_volume, TransferPhase.CANCELED, canceled_message(pod_volume))
 
     async def _end(self, pod_volume: JSONObject, phase: TransferPhase, message: str) -> None:
-        completed = format_time(self._scope.clock())
+        completed = format_time(self._scope.clock.now())
         await self._patch(
             pod_volume, {"phase": str(phase), "message": message, "completionTimestamp": completed}
         )

@@ -298,6 +298,6 @@ def failed(run: RunT, reason: str, scope: Scope) -> RunT:
         run.status,
         phase=BackupPhase.FAILED,
         failure_reason=reason,
-        completion_timestamp=scope.clock(),
+        completion_timestamp=scope.clock.now(),
     )
     return msgspec.structs.replace(run, status=status)

@@ -1,13 +1,12 @@
 """The scope that all controllers of a server get: cluster, metrics, work directory, logging."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol, Required, TextIO, TypedDict, Unpack
 
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
@@ -133,7 +132,7 @@ class Scope:
     log_level: str = "info"
     log_format: str = "text"
     log_echo: TextIO | None = None
-    clock: Callable[[], datetime] = utcnow
+    clock: Clock = SYSTEM_CLOCK
     plugins: InstalledPlugins = NO_PLUGINS
     leads: bool = False
     without_status: set[APIResource] = field(default_factory=set)

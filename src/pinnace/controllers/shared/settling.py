@@ -178,7 +178,7 @@ class Settler:
                 "status": {
                     "phase": str(BackupPhase.FAILED),
                     "failureReason": why,
-                    "completionTimestamp": format_time(self._scope.clock()),
+                    "completionTimestamp": format_time(self._scope.clock.now()),
                 }
             }
             # Before the object ends: no server looks at it again after that.

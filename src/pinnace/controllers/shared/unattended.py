@@ -8,7 +8,6 @@ BEY 6.4)
 from collections.abc import Iterable
 from typing import Final
 
-from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import TransferPhase
@@ -35,18 +34,17 @@ class Unattended:
         resource: PodVolumeBackups or PodVolumeRestores.
     """
 
-    def __init__(self, scope: Scope, resource: APIResource, *, timer: Clock | None = None) -> None:
+    def __init__(self, scope: Scope, resource: APIResource) -> None:
         self._scope = scope
         self._resource = resource
         self._agents = NodeAgents(scope.client, scope.namespace)
-        self._timer = timer or SystemClock()
         self._known: dict[tuple[str, bool], tuple[float, str]] = {}
         self._missing_since: dict[tuple[str, bool], float] = {}
 
     async def watch(self, pod_volumes: Informer) -> None:
         """Look at the PodVolumeBackups of a backup every minute, until cancelled."""
         while True:
-            await self._timer.sleep(LOOK_SECONDS)
+            await self._scope.clock.sleep(LOOK_SECONDS)
             await self.look(
                 (pod_volume, text(pod_volume, "spec", "node")) for pod_volume in pod_volumes.objects()
             )
@@ -71,7 +69,7 @@ class Unattended:
                 log.warning("Cannot look for the node agent of a volume", node=node, error=error)
 
     async def _reason(self, node: str, *, has_begun: bool) -> str:
-        now, asked_for = self._timer.monotonic(), (node, has_begun)
+        now, asked_for = self._scope.clock.monotonic(), (node, has_begun)
         asked, reason = self._known.get(asked_for, (0.0, ""))
         if asked_for not in self._known or now - asked >= LOOK_SECONDS:
             reason = await self._agents.why_none_on(node, has_worked=has_begun)
@@ -86,12 +84,12 @@ class Unattended:
     async def _explain(self, pod_volume: JSONObject, reason: str, *, since: float) -> None:
         metadata = pod_volume["metadata"]
         status: JSONObject = {"message": reason}
-        if self._timer.monotonic() - since >= PREPARING_SECONDS:
+        if self._scope.clock.monotonic() - since >= PREPARING_SECONDS:
             what = "took it up" if is_new(pod_volume) else "went on with it"
             status |= {
                 "phase": str(TransferPhase.FAILED),
                 "message": f"no node agent {what} within {PREPARING_SECONDS / 60:g} minutes: {reason}",
-                "completionTimestamp": format_time(self._scope.clock()),
+                "completionTimestamp": format_time(self._scope.clock.now()),
             }
         elif text(pod_volume, "status", "message") == reason:
             return

@@ -157,7 +157,7 @@ class BackupSync:
 
     def _is_due(self, location: BackupStorageLocation) -> bool:
         period = effective_period(location.spec.backup_sync_period, self._period)
-        return is_due(location.status.last_synced_time, period, self._scope.clock())
+        return is_due(location.status.last_synced_time, period, self._scope.clock.now())
 
     async def _sync(self, location: BackupStorageLocation, limit_seconds: float) -> None:
         with bound_fields(backupLocation=location.metadata.name):
@@ -204,6 +204,6 @@ def controller(parts: Parts) -> Controller:
         default_location=parts.options.defaults.storage_location,
         period=parts.options.backup_sync_period,
     )
-    made = Controller(NAME, resync=Resync(sync.run, PERIOD_SECONDS), clock=parts.timers)
+    made = Controller(NAME, resync=Resync(sync.run, PERIOD_SECONDS), clock=parts.scope.clock)
     made.wait_for(locations, caches.backups, caches.schedules)
     return made

@@ -141,7 +141,7 @@ class LocationSync:
         completed = [name for name, backup in known.items() if backup.status.phase in phases.FINISHED]
         await self._delete_orphans(await self._orphans(completed, set(listed)))
         self._memory.told = self._left_out
-        status = {"lastSyncedTime": format_time(self._scope.clock())}
+        status = {"lastSyncedTime": format_time(self._scope.clock.now())}
         key = Key(self._scope.namespace, self._location)
         await patch_status(self._scope, BACKUP_STORAGE_LOCATIONS, key, status)
 
@@ -159,7 +159,7 @@ class LocationSync:
     # --- What is missing --------------------------------------------------------------------------------
 
     async def _create_missing(self, listed: Iterable[str], known: int) -> None:
-        aside, now = self._memory.set_aside, self._scope.clock()
+        aside, now = self._memory.set_aside, self._scope.clock.now()
         aside.keep_only(set(listed))
         gone = self._memory.refused.keys() - set(listed)
         for name in gone:
@@ -192,7 +192,7 @@ class LocationSync:
                 await self._store.get_metadata(name),
                 name=name,
                 found_in=self._found_in,
-                now=self._scope.clock(),
+                now=self._scope.clock.now(),
             )
             # Noted before the request, as this may be cancelled anywhere.
             self._owed.add(name)
@@ -298,7 +298,7 @@ class LocationSync:
 
         A list alone, which may be late or cut by a faulty store, takes no Backup away. (docs/adr/007)
         """
-        now, checked = self._scope.clock(), self._memory.checked
+        now, checked = self._scope.clock.now(), self._memory.checked
         all_due = checked is None or not checked <= now < checked + METADATA_CHECK
         absent: list[str] = []
 
@@ -336,7 +336,7 @@ class LocationSync:
         self._owed.discard(backup)
         if not self._tenant:
             self._leave_out(backup, reason)
-        elif self._memory.set_aside.put(backup, self._scope.clock()):
+        elif self._memory.set_aside.put(backup, self._scope.clock.now()):
             log.warning(LEFT_OUT, backup=backup[:LONGEST_NAME], reason=reason[:LONGEST_REASON])
 
     def _leave_out(self, backup: str, reason: str) -> None:

@@ -94,6 +94,6 @@ def controller(parts: Parts) -> Controller:
     informer = parts.informers.of(BACKUPS)
     queue = parts.queue(parts.lanes.of_verifications(informer, WORKERS))
     reconciler = RequestReconciler(BackupVerifier.of(parts))
-    made = Controller(NAME, reconciler.reconcile, workers=WORKERS, clock=parts.timers, queue=queue)
+    made = Controller(NAME, reconciler.reconcile, workers=WORKERS, clock=parts.scope.clock, queue=queue)
     made.watch(informer, predicate=is_open)
     return made

@@ -88,7 +88,7 @@ class VerificationReconciler:
         if wanted is None or schedule["metadata"].get("deletionTimestamp"):
             metrics.verification_gone(label)
             return DONE
-        now = self._scope.clock()
+        now = self._scope.clock.now()
         last, result = last_verification(schedule)
         if last is not None and is_ahead(last, now):
             last = None  # nobody's: it must not end all verification
@@ -100,7 +100,7 @@ class VerificationReconciler:
             return self._at(due, now)
         with bound_fields(schedule=str(key)):
             await self._verify_newest(key, schedule, wanted)
-        return self._at(wanted.cron.next(now, self._zone), self._scope.clock())
+        return self._at(wanted.cron.next(now, self._zone), self._scope.clock.now())
 
     async def _verify_newest(self, key: Key, schedule: JSONObject, wanted: VerificationSchedule) -> None:
         selector = f"{labels.SCHEDULE_NAME}={labels.label_value(key.name)}"
@@ -108,18 +108,18 @@ class VerificationReconciler:
         backup = newest_finished(listed)
         if backup is None:
             log.warning("There is no finished backup of the schedule to verify")
-            await self._note(key, schedule, f"{format_time(self._scope.clock())} {Soundness.NO_BACKUP}")
+            await self._note(key, schedule, f"{format_time(self._scope.clock.now())} {Soundness.NO_BACKUP}")
             return
         name = backup.metadata.name
         log.info("Verifying a backup", backup=name)
         when, result = await self._verifier.note(backup, await self._verifier.findings(backup, wanted.share))
         await self._note(key, schedule, f"{when} {result} {name}")
         self._scope.metrics.backup_verified(
-            labels.label_value(key.name), self._scope.clock().timestamp(), sound=result == Soundness.SOUND
+            labels.label_value(key.name), self._scope.clock.now().timestamp(), sound=result == Soundness.SOUND
         )
 
     async def _refuse(self, key: Key, schedule: JSONObject, reason: str) -> None:
-        note = f"{format_time(self._scope.clock())} {Soundness.INVALID} {reason}"[:_LONGEST_MESSAGE]
+        note = f"{format_time(self._scope.clock.now())} {Soundness.INVALID} {reason}"[:_LONGEST_MESSAGE]
         _, _, former = _last_note(schedule).partition(" ")
         if former != note.partition(" ")[2]:
             log.warning("Backups of the schedule are not verified", schedule=str(key), error=reason)
@@ -170,6 +170,6 @@ def controller(parts: Parts) -> Controller:
     informer = parts.informers.of(SCHEDULES)
     queue = parts.queue(parts.lanes.of_schedules(informer, WORKERS, at_once=1))
     reconciler = VerificationReconciler(BackupVerifier.of(parts), zone=parts.options.zone)
-    made = Controller(NAME, reconciler.reconcile, workers=WORKERS, clock=parts.timers, queue=queue)
+    made = Controller(NAME, reconciler.reconcile, workers=WORKERS, clock=parts.scope.clock, queue=queue)
     made.watch(informer)
     return made

@@ -129,7 +129,7 @@ class BackupVerifier:
         result = Soundness.UNSOUND if is_bad else Soundness.SOUND
         name, shown = backup.metadata.name, summary_of(findings)
         (log.error if is_bad else log.info)("Verified a backup", backup=name, result=result, findings=shown)
-        when = format_time(self.scope.clock())
+        when = format_time(self.scope.clock.now())
         notes = {labels.VERIFIED: f"{when} {result}", labels.VERIFICATION_FINDINGS: shown or None}
         if answer is not None:
             notes[labels.VERIFICATION_ANSWER] = answer
@@ -164,7 +164,7 @@ class BackupVerifier:
 
     async def _tell(self, backup: Backup, result: Soundness, findings: str) -> None:
         """Write an Event of the Backup, or count one that says the same; a refusal is only logged."""
-        when = format_time(self.scope.clock())
+        when = format_time(self.scope.clock.now())
         message = f"The backup is {result}. {findings}"[:_LONGEST_MESSAGE].strip()
         of_message = sha256(f"{backup.metadata.uid} {message}".encode()).hexdigest()[:16]
         name = f"{backup.metadata.name[:200]}.{of_message}"

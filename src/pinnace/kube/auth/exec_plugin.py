@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from pinnace.api.values.times import parse_time, utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
+from pinnace.api.values.times import parse_time
 from pinnace.kube.errors import ConfigError
 from pinnace.kube.transport.credentials import ClientCertificate, Credentials
 
@@ -109,7 +110,7 @@ class ExecAuth:
         self,
         plugin: ExecPlugin,
         *,
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         is_terminal: Callable[[], bool] = _stdin_is_terminal,
         deadline_seconds: float | None = None,
     ) -> None:
@@ -144,7 +145,7 @@ class ExecAuth:
             return self._current != used
 
     def _has_expired(self) -> bool:
-        return self._expires is not None and self._clock() >= self._expires
+        return self._expires is not None and self._clock.now() >= self._expires
 
     async def _renew(self) -> None:
         output = await self._run()

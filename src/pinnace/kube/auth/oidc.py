@@ -7,7 +7,6 @@ never written to.
 import asyncio
 import base64
 import binascii
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ from urllib.parse import quote_plus
 import aiohttp
 import msgspec
 
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.kube.errors import ConfigError, NotSent, NotTrusted
 from pinnace.kube.transport.credentials import Credentials, basic, bearer
 from pinnace.kube.transport.proxy import split_proxy
@@ -57,7 +56,7 @@ class _Claims(msgspec.Struct):
 class OIDCAuth:
     """An `Authenticator` that holds an ID token and renews it."""
 
-    def __init__(self, settings: OIDCSettings, *, clock: Callable[[], datetime] = utcnow) -> None:
+    def __init__(self, settings: OIDCSettings, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._settings = settings
         self._proxy, self._proxy_headers = split_proxy(settings.proxy)
         self._clock = clock
@@ -96,7 +95,7 @@ class OIDCAuth:
         if self._expires is None:
             # An unreadable token of kubeconfig counts as expired; one from the issuer is used until a 401.
             return not self._renewed
-        return self._clock() >= self._expires - EXPIRY_MARGIN
+        return self._clock.now() >= self._expires - EXPIRY_MARGIN
 
     async def _renew(self) -> None:
         settings = self._settings

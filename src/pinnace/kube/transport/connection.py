@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from io import BytesIO
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,8 +17,9 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import msgspec
 import pycurl
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.fence import Fence, FenceClosed
-from pinnace.api.values.times import http_date, utcnow
+from pinnace.api.values.times import http_date
 from pinnace.kube.errors import (
     SUSPECTS,
     ConfigError,
@@ -320,9 +321,9 @@ class Dates:
         difference: positive if it is ahead; None before the first answer that has a Date.
     """
 
-    def __init__(self, now: Callable[[], datetime] = utcnow) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.difference: timedelta | None = None
-        self._now = now
+        self._clock = clock
         self._last = ""
 
     def heard(self, date: str) -> None:
@@ -331,7 +332,7 @@ class Dates:
             return
         self._last = date
         if (moment := http_date(date)) is not None:
-            self.difference = moment - self._now()
+            self.difference = moment - self._clock.now()
 
 
 class _Answer:

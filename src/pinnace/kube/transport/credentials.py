@@ -6,13 +6,13 @@ Exec plugins and OIDC, which must run or call something, have modules of their o
 
 import asyncio
 import base64
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.kube.errors import ConfigError
 
 TOKEN_FILE_REREAD_SECONDS = 60.0
@@ -102,14 +102,12 @@ class TokenFileAuth:
     Args:
         path: the file.
         fallback: the token to use as long as the file was never readable.
-        monotonic: seconds of a clock that never goes back.
+        clock: its monotonic time counts.
     """
 
-    def __init__(
-        self, path: Path, *, fallback: str = "", monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, path: Path, *, fallback: str = "", clock: Clock = SYSTEM_CLOCK) -> None:
         self._path = path
-        self._monotonic = monotonic
+        self._clock = clock
         self._current = bearer(fallback) if fallback else None
         self._read_at: float | None = None
         self._lock = asyncio.Lock()
@@ -140,7 +138,7 @@ class TokenFileAuth:
             return self._current is not None and self._current != used
 
     def _is_stale(self) -> bool:
-        return self._read_at is None or self._monotonic() - self._read_at >= TOKEN_FILE_REREAD_SECONDS
+        return self._read_at is None or self._clock.monotonic() - self._read_at >= TOKEN_FILE_REREAD_SECONDS
 
     async def _read(self) -> None:
         try:
@@ -153,4 +151,4 @@ class TokenFileAuth:
             token = ""
         if token:
             self._current = bearer(token)
-        self._read_at = self._monotonic()
+        self._read_at = self._clock.monotonic()

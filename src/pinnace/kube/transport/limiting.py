@@ -6,9 +6,10 @@ the rate of requests.
 """
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 
 INITIAL_LIMIT = 16.0
 MINIMUM_LIMIT = 1.0
@@ -27,14 +28,13 @@ class InFlightLimit:
 
     Args:
         maximum: the cap.
-        monotonic: seconds of a clock that never goes back.
     """
 
-    def __init__(self, maximum: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, maximum: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.maximum = max(1, maximum)
         self.in_flight = 0
         self._limit = min(INITIAL_LIMIT, float(self.maximum))
-        self._monotonic = monotonic
+        self._clock = clock
         # asyncio's own: a cancellation stays one, also in the same turn of the loop as the release of a slot.
         self._slots = asyncio.Semaphore(self.limit)
         self._surplus = 0
@@ -55,7 +55,7 @@ class InFlightLimit:
         await self._acquire()
         self.in_flight += 1
         try:
-            yield self._monotonic()
+            yield self._clock.monotonic()
         finally:
             self.in_flight -= 1
             self._give_back()
@@ -68,7 +68,7 @@ class InFlightLimit:
             comparable: whether the latency reflects the load of the server; that of a page of a list
                 mainly reflects its size.
         """
-        if comparable and self._is_slow(self._monotonic() - started):
+        if comparable and self._is_slow(self._clock.monotonic() - started):
             self._decrease(SLOW_FACTOR, started)
         elif self._slots.locked():
             # Only when requests wait because of the limit; otherwise it would grow without being tested.
@@ -84,7 +84,7 @@ class InFlightLimit:
         # All requests sent before the last decrease show the same overload: it counts once.
         if started < self._decreased_at:
             return
-        self._decreased_at = self._monotonic()
+        self._decreased_at = self._clock.monotonic()
         self._change(max(MINIMUM_LIMIT, self._limit * factor))
         self._smoothed_seconds = None
 
@@ -122,31 +122,21 @@ class RateCap:
     Args:
         per_second: positive.
         burst: at least 1.
-        monotonic: seconds of a clock that never goes back.
-        sleep: waits so many seconds.
     """
 
-    def __init__(
-        self,
-        per_second: float,
-        burst: int,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, per_second: float, burst: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.per_second = per_second
         self.burst = burst
-        self._monotonic = monotonic
-        self._sleep = sleep
+        self._clock = clock
         self._tokens = float(burst)
-        self._counted_at = monotonic()
+        self._counted_at = clock.monotonic()
 
     async def wait(self) -> None:
         """Return when one more request may be sent; first come, first served."""
-        now = self._monotonic()
+        now = self._clock.monotonic()
         self._tokens = min(float(self.burst), self._tokens + (now - self._counted_at) * self.per_second)
         self._counted_at = now
         # Below zero, tokens are reserved for tasks that already wait.
         self._tokens -= 1.0
         if self._tokens < 0:
-            await self._sleep(-self._tokens / self.per_second)
+            await self._clock.sleep(-self._tokens / self.per_second)

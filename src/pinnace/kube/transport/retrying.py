@@ -17,9 +17,7 @@
 (docs/adr/010)
 """
 
-import asyncio
 import copy
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -27,6 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.fence import Fence, FenceClosed
 from pinnace.aio.retrying import RetryPolicy, random_share
 from pinnace.kube.answers import Reading
@@ -159,18 +158,16 @@ class Sender:
         policy: ThrottledRetryPolicy,
         *,
         rate: RateCap | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random_share,
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._transport = transport
         self._limit = limit
         self._policy = policy
         self._rate = rate
-        self._sleep = sleep
         self._jitter = jitter
-        self._monotonic = monotonic
-        self.silence = Silence(policy.patience_seconds, monotonic)
+        self._clock = clock
+        self.silence = Silence(policy.patience_seconds, clock)
         self._fence: Fence | None = None
         self._is_known = False
         self._failed_at = float("-inf")
@@ -207,7 +204,7 @@ class Sender:
         return request if self._fence is None else replace(request, fence=self._fence)
 
     async def _repeated(self, request: APIRequest, send: Callable[[], Awaitable[T]]) -> T:
-        attempts = _Attempts(self._monotonic())
+        attempts = _Attempts(self._clock.monotonic())
         key = object()
         try:
             return await self._until_settled(request, send, attempts, key)
@@ -244,21 +241,21 @@ class Sender:
                 self._refused_since = None
                 return answer
             # The slot is free while we wait.
-            await self._sleep(delay)
+            await self._clock.sleep(delay)
 
     async def _delay_seconds(
         self, error: KubeError, request: APIRequest, attempts: _Attempts
     ) -> float | None:
         """How long to wait before the next attempt, or None to give up."""
         policy = self._policy
-        if self._monotonic() - attempts.began >= policy.patience_seconds:
+        if self._clock.monotonic() - attempts.began >= policy.patience_seconds:
             return None
         if isinstance(error, TooManyRequests):
             attempts.throttled += 1
             return policy.throttled_seconds(error, attempts.throttled, jitter=self._jitter)
         if not may_repeat(error, request):
             return await self._after_recovery(error, attempts)
-        self._failed_at = self._monotonic()
+        self._failed_at = self._clock.monotonic()
         attempts.failed += 1
         delay = policy.failed_seconds(error, attempts.failed, jitter=self._jitter)
         if delay is None or attempts.failed < policy.attempts:
@@ -281,7 +278,7 @@ class Sender:
         if isinstance(error, Unauthorized) and self._may_be_renewed():
             return RENEWAL_PAUSE_SECONDS
         is_refusal = isinstance(error, Unauthorized | Forbidden)
-        if not is_refusal or self._monotonic() - self._failed_at > RECOVERY_SECONDS:
+        if not is_refusal or self._clock.monotonic() - self._failed_at > RECOVERY_SECONDS:
             return None
         return await self._if_away(attempts, OUTAGE_PAUSE_SECONDS)
 
@@ -289,7 +286,7 @@ class Sender:
         """Whether another program may yet renew the token that is refused; for a minute in a row only."""
         if not self._transport.is_token_rotated or not self._was_accepted:
             return False
-        now = self._monotonic()
+        now = self._clock.monotonic()
         if self._refused_since is None:
             self._refused_since = now
         return now - self._refused_since < RENEWAL_SECONDS

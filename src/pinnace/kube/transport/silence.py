@@ -3,8 +3,7 @@
 An outage is waited out (`retrying`), which looks like a program that hangs.
 """
 
-from collections.abc import Callable
-
+from pinnace.aio.clock import Clock
 from pinnace.kube.errors import APIStatusError, KubeError
 
 
@@ -13,29 +12,28 @@ class Silence:
 
     Args:
         patience_seconds: how long a request is waited for at most, over all its attempts.
-        monotonic: seconds of a clock that never goes back.
 
     Attributes:
         is_shown: whether a display shows it already, so that nothing else needs to.
         has_errors: whether the server does answer, but only with errors of its own (5xx).
     """
 
-    def __init__(self, patience_seconds: float, monotonic: Callable[[], float]) -> None:
+    def __init__(self, patience_seconds: float, clock: Clock) -> None:
         self.patience_seconds = patience_seconds
         self.is_shown = False
         self.has_errors = False
-        self._monotonic = monotonic
+        self._clock = clock
         self._waiting: dict[object, float] = {}
         self._answered_at = float("-inf")
 
     def sent(self, request: object) -> None:
         """Record that a request is sent for the first time, or again."""
-        self._waiting.setdefault(request, self._monotonic())
+        self._waiting.setdefault(request, self._clock.monotonic())
 
     def answered(self, request: object) -> None:
         """Record a usable answer; the next attempt, after a 429 for one, counts from when it is sent."""
         self._waiting.pop(request, None)
-        self._answered_at = self._monotonic()
+        self._answered_at = self._clock.monotonic()
         self.has_errors = False
 
     def failed(self, request: object, error: KubeError) -> None:
@@ -55,4 +53,4 @@ class Silence:
         if not self._waiting:
             return 0.0
         oldest = next(iter(self._waiting.values()))  # in the order of sending
-        return max(0.0, self._monotonic() - max(oldest, self._answered_at))
+        return max(0.0, self._clock.monotonic() - max(oldest, self._answered_at))

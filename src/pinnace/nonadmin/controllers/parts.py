@@ -3,12 +3,11 @@
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, APIResource
 from pinnace.nonadmin.caches import BY_WAITING, CACHED
@@ -49,7 +48,7 @@ class NonAdminOptions:
     namespace: str
     settings: SettingsFlags = field(default_factory=SettingsFlags)
     default_location: str = ""
-    clock: Callable[[], datetime] = utcnow
+    clock: Clock = SYSTEM_CLOCK
     new_uuid: Callable[[], str] = lambda: str(uuid.uuid4())
     passes: Callable[[str, Key], None] = lambda _controller, _key: None
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import msgspec
 
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.timing import poll
 from pinnace.api import phases
 from pinnace.api.codec import encode
@@ -71,7 +71,7 @@ class ServerRestorer(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     limit_seconds: float
     results: ReadResults
-    timer: Clock = msgspec.field(default_factory=SystemClock)
+    clock: Clock = SYSTEM_CLOCK
 
     async def restore(self, restore: Restore, rules: JSONObject) -> Restored:
         """See Restorer. Raises KubeError."""
@@ -121,7 +121,7 @@ class ServerRestorer(msgspec.Struct, frozen=True, kw_only=True):
             return text(found, "status", "phase") in phases.FINAL
 
         return await poll(
-            has_ended, timer=self.timer, timeout_seconds=seconds, longest_pause_seconds=_POLL_SECONDS
+            has_ended, clock=self.clock, timeout_seconds=seconds, longest_pause_seconds=_POLL_SECONDS
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import orjson
 
-from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.timing import poll
 from pinnace.api import kinds, labels, phases
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
@@ -123,7 +123,7 @@ class Trial:
     namespaces: Sequence[str]
     ready_seconds: float = 300.0
     tell: Callable[[str], None] = field(default=lambda text: None)
-    timer: Clock = field(default_factory=SystemClock)
+    clock: Clock = SYSTEM_CLOCK
 
     @property
     def name(self) -> str:
@@ -187,7 +187,7 @@ class Trial:
 
         await poll(
             all_up,
-            timer=self.timer,
+            clock=self.clock,
             timeout_seconds=self.ready_seconds,
             longest_pause_seconds=_POLL_SECONDS,
         )
@@ -266,7 +266,7 @@ class Trial:
             return True
 
         # Without its service account, which a controller makes, no pod of a new namespace is admitted.
-        await poll(is_decided, timer=self.timer, timeout_seconds=_ENFORCED_SECONDS)
+        await poll(is_decided, clock=self.clock, timeout_seconds=_ENFORCED_SECONDS)
         if "PodSecurity" not in refusal:
             reason = f" ({refusal})" if refusal else ""
             raise TrialImpossible(
@@ -287,7 +287,7 @@ class Trial:
                         await self.client.delete(NAMESPACES, metadata["name"], uid=metadata["uid"])
                 gone = await poll(
                     self._are_gone,
-                    timer=self.timer,
+                    clock=self.clock,
                     timeout_seconds=_REMOVAL_SECONDS,
                     longest_pause_seconds=_POLL_SECONDS,
                 )

@@ -42,7 +42,7 @@ class AdditionalItems(msgspec.Struct, frozen=True, kw_only=True):
                 return await action.are_additional_items_ready(present, self.restore)
 
         try:
-            is_ready = await poll(ready, timer=self.target.timer, timeout_seconds=seconds)
+            is_ready = await poll(ready, clock=self.target.clock, timeout_seconds=seconds)
         except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises concerns this item only
             return f"{action.name} could not say whether its additional items are ready: {error}"
         return "" if is_ready else f"the additional items of {action.name} were not ready within {seconds:g}s"

@@ -91,7 +91,7 @@ class RestoreRun:
         return TargetCluster(
             client=self.cluster.client,
             log=self.log,
-            timer=self.cluster.timer,
+            clock=self.cluster.clock,
             terminating_timeout_seconds=self.settings.terminating_timeout_seconds,
         )
 
@@ -170,7 +170,7 @@ class RestoreRun:
     def definitions(self) -> Definitions:
         """Waits for definitions."""
         seconds, activity = self.settings.resource_timeout_seconds, self.request.activity
-        return Definitions(self.cluster.client, self.cluster.timer, seconds, activity)
+        return Definitions(self.cluster.client, self.cluster.clock, seconds, activity)
 
     async def definitions_settled(self) -> None:
         """Wait until the definitions created so far are ready; late ones are checked again at the end."""

@@ -54,7 +54,7 @@ class NamespaceKeeper:
         self._archive = archive
         self._modifying = modifying
         self._log = target.log
-        self._timer = target.timer
+        self._clock = target.clock
         self._terminating_timeout_seconds = target.terminating_timeout_seconds
         self._on_created = on_created
         self._may_create = may_create
@@ -190,7 +190,7 @@ class NamespaceKeeper:
                 return False
             return True
 
-        if not await poll(settled, timer=self._timer, timeout_seconds=self._terminating_timeout_seconds):
+        if not await poll(settled, clock=self._clock, timeout_seconds=self._terminating_timeout_seconds):
             raise TimeoutError("timed out waiting for the condition")
         return found
 

@@ -66,7 +66,7 @@ class Quotas:
             return all(counted.values())
 
         if not self._is_simulated:
-            await poll(is_counted, timer=self._target.timer, timeout_seconds=_COUNTING_SECONDS)
+            await poll(is_counted, clock=self._target.clock, timeout_seconds=_COUNTING_SECONDS)
         for quota in self._written:
             now = counted[quota.ref.key]
             if over := _over(now or quota.backed_up):

@@ -140,7 +140,7 @@ class ClusterWriter:
             return left is None or text(left, "metadata", "uid") != uid
 
         limit_seconds = self._target.terminating_timeout_seconds
-        if not await poll(gone, timer=self._target.timer, timeout_seconds=limit_seconds):
+        if not await poll(gone, clock=self._target.clock, timeout_seconds=limit_seconds):
             raise ItemError(
                 Notice(
                     Code.EXISTING_NOT_REPLACED,

@@ -13,9 +13,10 @@ from typing import Any, Final, TypeVar
 import orjson
 from msgspec.structs import replace
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.objects import JSONObject, copied, dump_json, listed, mapping, text
 from pinnace.api.selection.selectors import Selector
-from pinnace.api.values.times import format_time, utcnow
+from pinnace.api.values.times import format_time
 from pinnace.kube.answers import sent_name
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -128,7 +129,7 @@ class SimulatedCluster:
         metadata = obj["metadata"]
         metadata["uid"] = f"dry-run-{next(self._numbers)}"
         metadata["resourceVersion"] = "0"
-        metadata.setdefault("creationTimestamp", format_time(utcnow()))
+        metadata.setdefault("creationTimestamp", format_time(SYSTEM_CLOCK.now()))
         if resource.group_resource == _DEFINITIONS:
             obj["status"] = {"conditions": [dict(each) for each in _ACCEPTED]}
             self._new_kinds.add(name)

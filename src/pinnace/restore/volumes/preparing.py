@@ -133,7 +133,7 @@ class VolumePreparer:
         self._claims_with_data = saved.claims_with_data
         self._restorer = restorer
         self._terminating_timeout_seconds = target.terminating_timeout_seconds
-        self._timer = target.timer
+        self._clock = target.clock
         self._log = target.log
         self._new_uuid = new_uuid
         self._snapshots: dict[str, VolumeSnapshot] = {}
@@ -299,7 +299,7 @@ class VolumePreparer:
 
         timeout_seconds = self._terminating_timeout_seconds
         try:
-            if await poll(settled, timer=self._timer, timeout_seconds=timeout_seconds):
+            if await poll(settled, clock=self._clock, timeout_seconds=timeout_seconds):
                 return wanted
             problem = "timed out waiting for the condition"
             self._log.warning(

@@ -5,7 +5,7 @@ import hashlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import aiohttp
 
 from pinnace.aio.blocking import in_thread
+from pinnace.aio.clock import Clock
 from pinnace.api.values.digits import is_digits
 from pinnace.clouds.aws.signing import quote_key, quote_query
 from pinnace.storage.azure.account import SAS_VARIABLE, AccountKey, SharedAccess
@@ -58,7 +59,7 @@ class ContainerRequests:
     url: str
     access: Callable[[], Awaitable[AccountKey | SharedAccess]]
     policy: RequestPolicy
-    clock: Callable[[], datetime]
+    clock: Clock
     block_bytes: int
 
     async def upload(self, key: str, body: Body) -> None:
@@ -199,7 +200,7 @@ class ContainerRequests:
             StorageAccount(name=self.account, key=access.key),
             self.container,
             key,
-            now=self.clock(),
+            now=self.clock.now(),
             ttl=ttl,
             https=self.url.startswith("https:"),
         )
@@ -236,12 +237,12 @@ class ContainerRequests:
         complete = {"content-type": "application/octet-stream", **headers}
         access = await self.access()
         if isinstance(access, SharedAccess):
-            return with_version(complete, self.clock())
+            return with_version(complete, self.clock.now())
         return shared_key_headers(
             method,
             url,
             StorageAccount(name=self.account, key=access.key),
-            now=self.clock(),
+            now=self.clock.now(),
             size_bytes=size_bytes,
             headers=complete,
         )

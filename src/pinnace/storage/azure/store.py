@@ -2,12 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 
 import aiohttp
 
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.clouds.aws.signing import quote_key
 from pinnace.clouds.azure.credentials import azure_variables, cloud_of
 from pinnace.storage.azure.account import AccountKey, SharedAccess, find_account_access, resolve_account
@@ -31,7 +30,7 @@ class AzureStore(HTTPStore):
         *,
         environ: Mapping[str, str] = os.environ,
         policy: RequestPolicy | None = None,
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         addresses: Addresses | None = None,
     ) -> None:
         """Args:
@@ -73,5 +72,5 @@ class AzureStore(HTTPStore):
         """The key, asked for once: a store lives as long as one operation."""
         async with self._lock:
             if self._found is None:
-                self._found = await resolve_account(self._wanted, policy=self._policy, now=self._clock())
+                self._found = await resolve_account(self._wanted, policy=self._policy, now=self._clock.now())
             return self._found

@@ -1,14 +1,14 @@
 """Objects in Google Cloud Storage. (docs/spec: STO 14.2)"""
 
 import os
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 
 import aiohttp
 
 from pinnace.aio.blocking import in_thread
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.clouds.gcp.credentials import (
     GoogleOrigin,
     ServiceAccount,
@@ -36,7 +36,7 @@ class GCSStore(HTTPStore):
         *,
         environ: Mapping[str, str] = os.environ,
         policy: RequestPolicy | None = None,
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         iam_endpoint: str = IAM_ENDPOINT,
         addresses: Addresses | None = None,
     ) -> None:
@@ -108,7 +108,7 @@ class GCSStore(HTTPStore):
             f"{self._config.bucket}/{key}",
             account=account,
             sign=sign,
-            now=self._clock(),
+            now=self._clock.now(),
             ttl=ttl,
         )
 
@@ -117,7 +117,9 @@ async def _fetch(
     origin: GoogleOrigin,
     environ: Mapping[str, str],
     policy: RequestPolicy,
-    clock: Callable[[], datetime],
+    clock: Clock,
     addresses: Addresses | None,
 ) -> Token:
-    return await fetch_google_token(origin, environ=environ, policy=policy, now=clock(), addresses=addresses)
+    return await fetch_google_token(
+        origin, environ=environ, policy=policy, now=clock.now(), addresses=addresses
+    )

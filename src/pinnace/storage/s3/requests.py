@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 import aiohttp
 
 from pinnace.aio.blocking import in_thread
+from pinnace.aio.clock import Clock
 from pinnace.api.values.counts import counted
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import known_time
@@ -101,7 +102,7 @@ class BucketRequests:
     region: str
     credentials: Callable[[], Awaitable[AccessKey]]
     policy: RequestPolicy
-    clock: Callable[[], datetime]
+    clock: Clock
     object_headers: Mapping[str, str]
     sign: SignURL
 
@@ -362,7 +363,7 @@ class BucketRequests:
             method,
             url,
             Signer(region=self.region, credentials=await self.credentials()),
-            now=self.clock(),
+            now=self.clock.now(),
             body_hash=body_hash,
             headers=headers,
         )

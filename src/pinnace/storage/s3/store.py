@@ -4,13 +4,13 @@ Nothing is asked of the network before the first call.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
 
 import aiohttp
 
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.clouds.aws.finding import find_credentials
 from pinnace.clouds.aws.signing import quote_key, signed_url_v4
 from pinnace.storage.http_store import HTTPStore
@@ -34,7 +34,7 @@ class S3Store(HTTPStore):
         environ: Mapping[str, str] = os.environ,
         policy: RequestPolicy | None = None,
         region_urls: tuple[str, ...] = PARTITION_URLS,
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         addresses: Addresses | None = None,
     ) -> None:
         """Args:
@@ -102,7 +102,7 @@ class S3Store(HTTPStore):
         url, credentials = f"{public_url}/{quote_key(key)}", await self._credentials.get()
         if self._config.signature_version == 1:
             return signed_url_v1(url, credentials=credentials, ttl=ttl)
-        return signed_url_v4(url, region=region, credentials=credentials, now=self._clock(), ttl=ttl)
+        return signed_url_v4(url, region=region, credentials=credentials, now=self._clock.now(), ttl=ttl)
 
     async def _find_region(self, session: aiohttp.ClientSession) -> str:
         if self._config.region or self._config.endpoint:

@@ -4,15 +4,16 @@ import asyncio
 import os
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from xml.etree.ElementTree import Element
 
 import msgspec
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.digits import is_digits
-from pinnace.api.values.times import parse_time, utcnow
+from pinnace.api.values.times import parse_time
 from pinnace.clouds.aws.finding import find_credentials
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.settings import parse_bool
@@ -58,7 +59,7 @@ class EBSSnapshotter:
         *,
         environ: Mapping[str, str] = os.environ,
         policy: RequestPolicy | None = None,
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         pause: Pause = asyncio.sleep,
     ) -> None:
         self._environ = environ
@@ -127,7 +128,7 @@ class EBSSnapshotter:
         wanted = {**tags_of(await self._volume(volume_id)), **tags}
         what = f"cannot take a snapshot of {volume_id}"
         params = {"VolumeId": volume_id, **tag_specification("snapshot", wanted)}
-        once, begun = msgspec.structs.replace(self._policy, attempts=1), self._clock()
+        once, begun = msgspec.structs.replace(self._policy, attempts=1), self._clock.now()
         for tries in range(1, self._policy.attempts + 1):
             try:
                 answer = await self._ec2.call("CreateSnapshot", params, what, policy=once)

@@ -1,12 +1,12 @@
 """Requests to EC2 by its query interface, signed like those to S3."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from functools import partial
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element
 
+from pinnace.aio.clock import Clock
 from pinnace.clouds.aws.credentials import CredentialSource
 from pinnace.clouds.aws.signing import Signer, signed_headers
 from pinnace.storage.errors import StorageError
@@ -49,7 +49,7 @@ class EC2:
         *,
         endpoint: str,
         policy: RequestPolicy,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         suffix = ".cn" if region.startswith("cn-") else ""
         self._url = f"{endpoint.rstrip('/') or f'https://ec2.{region}.amazonaws.com{suffix}'}/"
@@ -78,7 +78,7 @@ class EC2:
                 "POST",
                 self._url,
                 Signer(region=self._region, credentials=await self._credentials.get(), service="ec2"),
-                now=self._clock(),
+                now=self._clock.now(),
                 body_hash=hashlib.sha256(body).hexdigest(),
                 headers={"content-type": "application/x-www-form-urlencoded; charset=utf-8"},
             )

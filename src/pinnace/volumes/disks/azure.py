@@ -3,14 +3,13 @@
 import asyncio
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import quote
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.times import utcnow
 from pinnace.clouds.azure.credentials import (
     AzureCloud,
     AzureOrigin,
@@ -89,7 +88,7 @@ class AzureDiskSnapshotter:
         *,
         environ: Mapping[str, str] = os.environ,
         policy: RequestPolicy | None = None,
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         pause: Pause = asyncio.sleep,
     ) -> None:
         self._environ = environ
@@ -228,7 +227,7 @@ class AzureDiskSnapshotter:
             cloud=self._cloud,
             resource=self._cloud.resource_manager,
             policy=self._policy,
-            now=self._clock(),
+            now=self._clock.now(),
         )
 
     @property

@@ -4,13 +4,12 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import quote
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import utcnow
 from pinnace.clouds.gcp.credentials import (
     GoogleOrigin,
     fetch_google_token,
@@ -90,7 +89,7 @@ class GCESnapshotter:
         *,
         environ: Mapping[str, str] = os.environ,
         policy: RequestPolicy | None = None,
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
         endpoint: str = ENDPOINT,
         pause: Pause = asyncio.sleep,
     ) -> None:
@@ -215,7 +214,7 @@ class GCESnapshotter:
     async def _fetch(self) -> Token:
         assert self._origin is not None, "init comes first"
         return await fetch_google_token(
-            self._origin, environ=self._environ, policy=self._policy, now=self._clock()
+            self._origin, environ=self._environ, policy=self._policy, now=self._clock.now()
         )
 
     async def _project(self) -> str:

@@ -10,14 +10,14 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from io import FileIO
 from pathlib import Path
 from typing import Final
 
 from pinnace.aio.blocking import finish, in_thread
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.values.counts import counted
-from pinnace.api.values.times import utcnow
 from pinnace.storage.errors import StorageError
 from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.open import open_object_store, store_config
@@ -98,7 +98,7 @@ class Kopia:
         *,
         program: str = "kopia",
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], datetime] = utcnow,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._accesses = accesses
         self._clock = clock
@@ -273,7 +273,7 @@ class Kopia:
                 await self._ask(access, commands.full_maintenance_interval(wanted), QUICK_SECONDS)
                 info = await self._ask(access, commands.maintenance(), QUICK_SECONDS)
             await self._ask(access, commands.maintain(full=False), LONG_SECONDS)
-            if full_is_due(info, self._clock()):
+            if full_is_due(info, self._clock.now()):
                 await self._forget_left(access)
                 await self._ask(access, commands.maintain(full=True), LONG_SECONDS)
 
@@ -397,7 +397,7 @@ class Kopia:
         """Remove incomplete snapshots of calls that have ended, so that maintenance can free their data."""
         output = Tail(LIST_BYTES)
         await self._run(access, commands.snapshots(incomplete=True), output, LONG_SECONDS)
-        before = self._clock() - timedelta(seconds=TRANSFER_SECONDS)
+        before = self._clock.now() - timedelta(seconds=TRANSFER_SECONDS)
         for snapshot in parse_left(output.data, before):
             await self._forget(access, snapshot)
 

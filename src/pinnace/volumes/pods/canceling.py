@@ -4,10 +4,11 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import TransferPhase
-from pinnace.api.values.times import format_time, utcnow
+from pinnace.api.values.times import format_time
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import APIResource
@@ -55,7 +56,10 @@ def _patch(obj: JSONObject, message: str) -> JSONObject:
     status: JSONObject = {"message": message}
     if is_new(obj):
         # No agent has it, and on a node without one none ever would.
-        status |= {"phase": str(TransferPhase.CANCELED), "completionTimestamp": format_time(utcnow())}
+        status |= {
+            "phase": str(TransferPhase.CANCELED),
+            "completionTimestamp": format_time(SYSTEM_CLOCK.now()),
+        }
     return {
         "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
         "spec": {"cancel": True},

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pinnace.aio.blocking import in_thread
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.clouds.azure.dotenv import parse_variables
 from pinnace.storage.azure import AZURE_PROVIDER
@@ -56,7 +56,7 @@ async def azure_account(
     settings = parse_azure_config(store_config(location, credentials_file=credentials))
     variables = await in_thread(azure_variables, settings.credentials_file, inherited)
     access = find_account_access(settings, variables)
-    found = await resolve_account(access, policy=RequestPolicy(), now=utcnow())
+    found = await resolve_account(access, policy=RequestPolicy(), now=SYSTEM_CLOCK.now())
     if isinstance(found, AccountKey):
         return {"AZURE_ACCOUNT_KEY": found.key}
     return {"AZURE_ACCOUNT_SAS": found.query}

@@ -12,7 +12,7 @@ import pytest
 from hack.cluster.faults import ActAndRespond, CutBeforeRequest, DropResponse, Respond
 from hack.cluster.processes import ManagedProcess, free_port
 from hack.cluster.proxy import FaultProxy, Upstream
-from pinnace.api.values.times import utcnow
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.clouds.aws.credentials import AccessKey, FixedCredentials
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.store_access.requests import RequestPolicy, child_text
@@ -61,7 +61,7 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def ec2(moto: str) -> EC2:
     """A client of EC2, for the preparations and checks of tests."""
     credentials = FixedCredentials(AccessKey(access_key_id="id", secret_access_key="secret"))
-    return EC2(REGION, credentials, endpoint=moto, policy=QUICK, clock=utcnow)
+    return EC2(REGION, credentials, endpoint=moto, policy=QUICK, clock=SYSTEM_CLOCK)
 
 
 @pytest.fixture

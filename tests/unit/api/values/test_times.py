@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.values.times import (
     EARLIEST,
     LATEST,
@@ -15,7 +16,6 @@ from pinnace.api.values.times import (
     known_time,
     later,
     parse_time,
-    utcnow,
 )
 
 
@@ -53,7 +53,7 @@ def test_reading_inverts_writing(moment: datetime) -> None:
 
 
 def test_now_is_aware() -> None:
-    assert utcnow().tzinfo is UTC
+    assert SYSTEM_CLOCK.now().tzinfo is UTC
 
 
 ODD = {

@@ -44,7 +44,7 @@ async def test_a_server_that_is_there_and_does_not_answer_is_explained_once(
 
     monkeypatch.setattr(requested, "_problem_of_server", is_there)
     late = LateServer(seconds)
-    server = VerifyingServer(client=cast(KubeClient, late), namespace="velero", timer=late)
+    server = VerifyingServer(client=cast(KubeClient, late), namespace="velero", clock=late)
 
     findings = await server.findings("b1")
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject, dump_json
-from pinnace.api.values.times import format_time, utcnow
+from pinnace.api.values.times import format_time
 from pinnace.cli.main import run
 from pinnace.doctor import definitions, looking, server
 from pinnace.doctor.findings import Level
@@ -54,7 +55,9 @@ class ReviewingCluster(ServedCluster):
         assert method == "POST"
         if path.endswith("/selfsubjectreviews"):
             who = {"userInfo": {"username": self.who}}
-            return dump_json({"metadata": {"creationTimestamp": format_time(utcnow())}, "status": who})
+            return dump_json(
+                {"metadata": {"creationTimestamp": format_time(SYSTEM_CLOCK.now())}, "status": who}
+            )
         spec = json.loads(sent["body"])["spec"]
         self.reviewed.append(spec)
         attributes = spec["resourceAttributes"]
@@ -255,7 +258,7 @@ def test_the_next_look_of_a_velero_server_is_waited_for(
         found["status"] = {"phase": "Available", "lastValidationTime": "2040-01-01T00:00:00Z"}
 
     monkeypatch.setattr(looking, "_pause", later)
-    add_location(cluster, lastValidationTime=format_time(utcnow()))
+    add_location(cluster, lastValidationTime=format_time(SYSTEM_CLOCK.now()))
 
     _, found = report(capsys)
 

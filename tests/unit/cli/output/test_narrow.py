@@ -8,7 +8,7 @@ from pinnace.cli.output.narrow import narrowed, wrapped
 from pinnace.cli.output.printing import OutputFlags, render_table
 from pinnace.cli.output.server_tables import backup_location_table
 from pinnace.cli.output.tables import backup_table, restore_table
-from tests.support.clock import START, FrozenClock
+from tests.support.clock import START, FakeClock
 
 FLAGS = OutputFlags(format="table")
 BEGUN = "2021-08-11T20:00:00Z"
@@ -28,7 +28,7 @@ def a_run(name: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("table", [backup_table, restore_table])
 @pytest.mark.parametrize("columns", [80, 100, 120])
 def test_a_row_is_one_line_on_a_narrow_terminal(table: Any, columns: int) -> None:
-    made = table(FrozenClock())
+    made = table(FakeClock())
     runs = [a_run("nightly-20210811020000"), a_run("b")]
 
     header, *rows = render_table(runs, made, FLAGS, room=columns).splitlines()
@@ -42,7 +42,7 @@ def test_a_row_is_one_line_on_a_narrow_terminal(table: Any, columns: int) -> Non
 
 @pytest.mark.found("row 101")
 def test_a_pipe_gets_the_whole_table_with_times(capsys: pytest.CaptureFixture[str]) -> None:
-    whole = render_table([a_run("b")], backup_table(FrozenClock()), FLAGS)
+    whole = render_table([a_run("b")], backup_table(FakeClock()), FLAGS)
     assert "2021-08-11 20:00:00 +0000 UTC" in whole
     assert whole.splitlines()[0].split()[-1] == "SELECTOR"
 
@@ -65,7 +65,7 @@ def test_a_message_is_cut() -> None:
         "spec": {"provider": "aws", "objectStorage": {"bucket": "lab"}},
         "status": {"phase": "Unavailable", "message": "no answer in time, " * 20},
     }
-    rows = render_table([location], backup_location_table(FrozenClock()), FLAGS, room=80).splitlines()
+    rows = render_table([location], backup_location_table(FakeClock()), FLAGS, room=80).splitlines()
     assert [len(row) <= 80 for row in rows] == [True, True]
     assert rows[1].endswith("..")
 
@@ -74,7 +74,7 @@ def test_a_message_is_cut() -> None:
 @pytest.mark.parametrize("phase", ["Queued", "FailedValidation"])
 def test_on_a_terminal_a_run_that_has_not_begun_has_the_time_of_its_object(phase: str) -> None:
     waiting = a_run("b", phase=phase, startTimestamp=None)
-    table = backup_table(FrozenClock())
+    table = backup_table(FakeClock())
     assert "2021-08-11 20:00:00 +0000 UTC" in render_table([waiting], table, FLAGS, room=300)
     assert "<nil>" in render_table([waiting], table, FLAGS)
 

@@ -11,6 +11,7 @@ import yaml
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import OutputFlags, print_objects, render_table, row_of
 from pinnace.cli.output.tables import backup_table, restore_table, sort_backups
+from tests.support.clock import FakeClock
 
 NOW = datetime(2021, 8, 12, 0, 0, 0, tzinfo=UTC)
 
@@ -52,7 +53,7 @@ def test_backups_are_listed_as_in_the_specification() -> None:
     )
     third = backup("b3")
     third["spec"]["storageLocation"] = ""
-    table = backup_table(lambda: NOW)
+    table = backup_table(FakeClock(now=NOW))
     expected = (
         "NAME           STATUS            ERRORS   WARNINGS   CREATED                         EXPIRES   "
         "STORAGE LOCATION   SELECTOR\n"
@@ -104,7 +105,7 @@ def test_a_new_backup_shows_placeholders() -> None:
         "metadata": {"name": "b", "creationTimestamp": "2021-08-12T00:00:00Z"},
         "spec": {"ttl": "720h0m0s"},
     }
-    row = row_of(new, backup_table(lambda: NOW + timedelta(seconds=1)), OutputFlags(format=None))
+    row = row_of(new, backup_table(FakeClock(now=NOW + timedelta(seconds=1))), OutputFlags(format=None))
     assert row == ["b", "New", "0", "0", "<nil>", "29d", "", "", "<none>"]
 
 
@@ -117,7 +118,9 @@ def test_a_new_backup_shows_placeholders() -> None:
 def test_the_size_is_a_column_of_wide_tables(noted: str, shown: str) -> None:
     made = backup("b")
     made["metadata"]["annotations"] = {"pinnace.io/size-bytes": noted}
-    header, row = render_table([made], backup_table(lambda: NOW), OutputFlags(format="wide")).splitlines()
+    header, row = render_table(
+        [made], backup_table(FakeClock(now=NOW)), OutputFlags(format="wide")
+    ).splitlines()
     assert row[header.index("SIZE") :].startswith(shown or " ")
 
 
@@ -128,7 +131,7 @@ def test_the_columns_do_not_depend_on_who_made_the_backups_of_the_list() -> None
     ours["metadata"]["annotations"] = {"pinnace.io/size-bytes": "1536"}
     columns = "NAME STATUS ERRORS WARNINGS CREATED EXPIRES STORAGE LOCATION SELECTOR"
     for listed in ([theirs], [ours], [ours, theirs]):
-        table = render_table(listed, backup_table(lambda: NOW), OutputFlags(format=None))
+        table = render_table(listed, backup_table(FakeClock(now=NOW)), OutputFlags(format=None))
         assert " ".join(table.splitlines()[0].split()) == columns
 
 

@@ -15,7 +15,7 @@ from pinnace.cli.progress.lines import detail_lines, main_line, numbers
 from pinnace.cli.progress.state import Amount, State, Volume
 from pinnace.cli.progress.view import ProgressView
 from pinnace.runs.activity import Activity, Reading
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 
 BLOCKS = "█░"
 
@@ -39,12 +39,12 @@ class Deaf(Terminal):
         raise BrokenPipeError
 
 
-def test_a_terminal_gets_lines_that_are_redrawn_not_too_often(clock: FrozenClock) -> None:
+def test_a_terminal_gets_lines_that_are_redrawn_not_too_often(clock: FakeClock) -> None:
     stream = Terminal()
-    view = ProgressView("backup", stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", stream=stream, clock=clock)
     for done in range(100):
         view.update(done, 200)
-        clock.advance(0.01)
+        clock.turn(0.01)
     view.update(200, 200)
     view.close()
     view.close()
@@ -56,14 +56,14 @@ def test_a_terminal_gets_lines_that_are_redrawn_not_too_often(clock: FrozenClock
 
 
 def test_a_terminal_that_knows_no_control_characters_gets_plain_lines(
-    clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
     stream = Terminal()
-    view = ProgressView("backup", stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", stream=stream, clock=clock)
 
     view.update(1, 2)
-    clock.advance(6)
+    clock.turn(6)
     view.update(2, 2)
     view.close()
 
@@ -75,7 +75,7 @@ def progress_of(stream: io.StringIO) -> list[Any]:
 
 
 @pytest.mark.found("row 98")
-def test_numbers_never_go_back(clock: FrozenClock) -> None:
+def test_numbers_never_go_back(clock: FakeClock) -> None:
     stream = io.StringIO()
     states = iter([(333, 5000), (1, 5000), (1006, 4000), (900, 4000)])
     view = ProgressView(
@@ -83,10 +83,10 @@ def test_numbers_never_go_back(clock: FrozenClock) -> None:
         form="json",
         details=lambda _d, _t: State(done=(now := next(states))[0], total=now[1], is_estimate=True),
         stream=stream,
-        clock=clock.monotonic,
+        clock=clock,
     )
     for _ in range(4):
-        clock.advance(1)
+        clock.turn(1)
         view.update(0, 0)
     view.finish(1010)
 
@@ -95,11 +95,11 @@ def test_numbers_never_go_back(clock: FrozenClock) -> None:
 
 
 @pytest.mark.found("row 98")
-def test_the_resources_in_flight_do_not_count_as_items(clock: FrozenClock) -> None:
+def test_the_resources_in_flight_do_not_count_as_items(clock: FakeClock) -> None:
     """Filters may leave their objects out, and those of an ended resource are no longer among them."""
     stream = Terminal()
     state = State(done=7, total=4050, kinds={"configmaps": Amount(done=1651, total=4001)})
-    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock)
 
     view.update(0, 0)
 
@@ -116,11 +116,11 @@ def two_states(*, away: Away | None) -> Callable[[int, int], State]:
 
 
 @pytest.mark.found("row 55")
-def test_a_terminal_says_that_the_api_server_is_away_and_that_it_is_back(clock: FrozenClock) -> None:
+def test_a_terminal_says_that_the_api_server_is_away_and_that_it_is_back(clock: FakeClock) -> None:
     stream = Terminal()
-    view = ProgressView("backup", details=two_states(away=AWAY), stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", details=two_states(away=AWAY), stream=stream, clock=clock)
     for _ in range(3):
-        clock.advance(1)
+        clock.turn(1)
         view.update(0, 0)
     view.finish(9)
 
@@ -143,24 +143,24 @@ def test_a_terminal_says_that_the_api_server_is_away_and_that_it_is_back(clock: 
         ("none", ""),
     ],
 )
-def test_a_file_gets_the_same(clock: FrozenClock, form: str, said: str) -> None:
+def test_a_file_gets_the_same(clock: FakeClock, form: str, said: str) -> None:
     stream = io.StringIO()
     details = two_states(away=AWAY)
-    view = ProgressView("backup", form=form, details=details, stream=stream, clock=clock.monotonic)
-    clock.advance(6)
+    view = ProgressView("backup", form=form, details=details, stream=stream, clock=clock)
+    clock.turn(6)
     view.update(0, 0)
-    clock.advance(1)
+    clock.turn(1)
     view.close()
     assert stream.getvalue() == said
 
 
 @pytest.mark.found("row 55")
-def test_programs_get_it_as_a_number(clock: FrozenClock) -> None:
+def test_programs_get_it_as_a_number(clock: FakeClock) -> None:
     stream = io.StringIO()
     details = two_states(away=AWAY)
-    view = ProgressView("backup", form="json", details=details, stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", form="json", details=details, stream=stream, clock=clock)
     for _ in range(2):
-        clock.advance(1)
+        clock.turn(1)
         view.update(0, 0)
     assert [each["apiServerSilentSeconds"] for each in progress_of(stream)] == [31.2, 0]
 
@@ -183,13 +183,13 @@ def test_the_text_says_how_long_it_is_waited_for(away: Away, text: str) -> None:
 @pytest.mark.found("row 57")
 @pytest.mark.parametrize("name", ["stdout", "stderr"])
 def test_what_is_printed_does_not_stick_to_what_is_drawn(
-    clock: FrozenClock, monkeypatch: pytest.MonkeyPatch, name: str
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
     with guarded_terminal():
-        view = ProgressView("backup", clock=clock.monotonic)
+        view = ProgressView("backup", clock=clock)
         view.update(0, 7)
         print("Backing up to ./big as b1.", file=getattr(sys, name))
         view.finish(7)
@@ -200,12 +200,12 @@ def test_what_is_printed_does_not_stick_to_what_is_drawn(
     assert shown.endswith(" 7 of 7 items  0:00\nBackup b1 Completed.\n")
 
 
-def test_all_lines_of_the_last_drawing_are_erased(clock: FrozenClock) -> None:
+def test_all_lines_of_the_last_drawing_are_erased(clock: FakeClock) -> None:
     stream = Terminal()
     state = State(
         done=3, total=9, at_least=True, kinds={"pods": Amount(done=3, total=9)}, hooks=("shop/db freeze",)
     )
-    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock)
     view.update(3, 9)
     view.close()
     assert stream.getvalue().split("\x1b[2A\r\x1b[J")[0].split("\n")[1:] == [
@@ -315,7 +315,7 @@ def test_resources_beyond_six_are_counted() -> None:
     assert lines[7:] == ["  waiting for volumes of shop", "  uploading: 512 B of 1.5 KiB"]
 
 
-def test_rates_start_when_an_amount_is_first_seen(clock: FrozenClock) -> None:
+def test_rates_start_when_an_amount_is_first_seen(clock: FakeClock) -> None:
     stream = Terminal()
     done = 100
 
@@ -323,9 +323,9 @@ def test_rates_start_when_an_amount_is_first_seen(clock: FrozenClock) -> None:
         pods = Amount(done=done, total=1000)
         return State(done=items, total=total, kinds={"pods": pods}, upload=Amount(done=done, total=4000))
 
-    view = ProgressView("backup", details=known, stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", details=known, stream=stream, clock=clock)
     view.update(1, 9)
-    clock.advance(2)
+    clock.turn(2)
     done = 500
     view.update(2, 9)
 
@@ -335,51 +335,51 @@ def test_rates_start_when_an_amount_is_first_seen(clock: FrozenClock) -> None:
     assert after.split("\n")[2].removesuffix("\x1b[2A").endswith("500 B of 3.9 KiB  200 B/s")
 
 
-def test_a_name_cannot_steer_the_terminal(clock: FrozenClock) -> None:
+def test_a_name_cannot_steer_the_terminal(clock: FakeClock) -> None:
     stream = Terminal()
     state = State(done=1, total=2, hooks=("shop/db \x1b[2J\nx",))
-    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock)
     view.update(1, 2)
     assert "\x1b[2J" not in stream.getvalue()
     assert len(stream.getvalue().split("\n")) == 2
 
 
-def test_a_terminal_with_only_ascii_gets_plain_bars(clock: FrozenClock) -> None:
+def test_a_terminal_with_only_ascii_gets_plain_bars(clock: FakeClock) -> None:
     class Ascii(Terminal):
         encoding = "ascii"
 
     stream = Ascii()
     state = State(done=1, total=2, hooks=("shop/db größe",))
-    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock)
     view.update(1, 2)
     view.finish(2)
     assert "hook: shop/db gr??e" in stream.getvalue()
     assert stream.getvalue().endswith("backup ############################## 2 of 2 items  0:00\n")
 
 
-def test_an_interrupted_run_keeps_its_last_lower_bound(clock: FrozenClock) -> None:
+def test_an_interrupted_run_keeps_its_last_lower_bound(clock: FakeClock) -> None:
     stream = Terminal()
     state = State(done=3, total=9, at_least=True)
-    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock)
     view.update(3, 9)
     view.close()
     assert stream.getvalue().endswith("backup 3 of at least 9 items  0:00\n")
 
 
-def test_a_file_gets_a_line_every_five_seconds(clock: FrozenClock) -> None:
+def test_a_file_gets_a_line_every_five_seconds(clock: FakeClock) -> None:
     stream = io.StringIO()
-    view = ProgressView("restore", stream=stream, clock=clock.monotonic)
+    view = ProgressView("restore", stream=stream, clock=clock)
     for done in range(12):
         view.update(done, 5)
-        clock.advance(1)
+        clock.turn(1)
     view.close()
     assert stream.getvalue() == "restore: 5 of 5 items, 0:05\nrestore: 10 of 10 items, 0:10\n"
 
 
-def test_json_progress_has_all_numbers(clock: FrozenClock) -> None:
+def test_json_progress_has_all_numbers(clock: FakeClock) -> None:
     stream = Terminal()
-    view = ProgressView("backup", form="json", stream=stream, clock=clock.monotonic)
-    clock.advance(4)
+    view = ProgressView("backup", form="json", stream=stream, clock=clock)
+    clock.turn(4)
     view.update(10, 20)
     assert json.loads(stream.getvalue()) == {
         "type": "progress",
@@ -406,21 +406,21 @@ def test_json_progress_has_all_numbers(clock: FrozenClock) -> None:
     assert (last["itemsDone"], last["totalItems"], last["totalIsFinal"]) == (12, 12, True)
 
 
-def test_form_none_prints_nothing(clock: FrozenClock) -> None:
+def test_form_none_prints_nothing(clock: FakeClock) -> None:
     stream = io.StringIO()
-    view = ProgressView("backup", form="none", stream=stream, clock=clock.monotonic)
-    clock.advance(60)
+    view = ProgressView("backup", form="none", stream=stream, clock=clock)
+    clock.turn(60)
     view.update(1, 2)
     view.close()
     assert stream.getvalue() == ""
 
 
-def test_nothing_is_written_after_the_reader_is_gone(clock: FrozenClock) -> None:
+def test_nothing_is_written_after_the_reader_is_gone(clock: FakeClock) -> None:
     stream = Deaf()
-    view = ProgressView("backup", stream=stream, clock=clock.monotonic)
+    view = ProgressView("backup", stream=stream, clock=clock)
     for done in range(5):
         view.update(done, 9)
-        clock.advance(1)
+        clock.turn(1)
     view.close()
     assert stream.tries == 1
 

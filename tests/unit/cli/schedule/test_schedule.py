@@ -17,6 +17,7 @@ from pinnace.cli.output.printing import OutputFlags, render_table
 from pinnace.cli.output.server_tables import schedule_table
 from pinnace.cli.schedule.describe import describe_schedule
 from pinnace.kube.resources import velero
+from tests.support.clock import FakeClock
 from tests.unit.cli.cluster import (
     BACKUP_LOCATIONS,
     SCHEDULES,
@@ -322,7 +323,7 @@ def test_schedules_are_listed_with_all_columns() -> None:
     fresh = daily(metadata={"name": "fresh"}, spec={"schedule": "@every 6h", "template": {}}, status=None)
     past = daily(status={"phase": "FailedValidation", "lastBackup": "2019-08-11T07:00:10Z"})
     past["spec"]["paused"] = True
-    table = schedule_table(lambda: NOW)
+    table = schedule_table(FakeClock(now=NOW))
 
     assert render_table([daily(), past, fresh], table, OutputFlags(format="table")) == textwrap.dedent("""\
         NAME    STATUS             CREATED                         SCHEDULE    BACKUP TTL   LAST BACKUP   SELECTOR    PAUSED
@@ -335,7 +336,7 @@ def test_schedules_are_listed_with_all_columns() -> None:
 @pytest.mark.found("L4")
 def test_a_last_backup_in_the_future_is_not_shown_as_a_past_one() -> None:
     ahead = daily(status={"phase": "Enabled", "lastBackup": "2021-09-14T07:00:10Z"})
-    shown = render_table([ahead], schedule_table(lambda: NOW), OutputFlags(format="table"))
+    shown = render_table([ahead], schedule_table(FakeClock(now=NOW)), OutputFlags(format="table"))
     assert "   in 33d   " in shown
 
 

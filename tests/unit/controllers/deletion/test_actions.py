@@ -25,7 +25,7 @@ from pinnace.runtime.informer import Informer
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.unit.backup.fakes import discovery_of
 from tests.unit.controllers.fakes import NAMESPACE, World, key
 
@@ -83,7 +83,7 @@ class Scene:
 
     async def store(self, items: Mapping[str, Mapping[str, str]] = ITEMS, *, damage: str = "") -> None:
         path = self.world.folder / "contents.tar.gz"
-        async with ArchiveWriter(path, clock=FrozenClock()) as writer:
+        async with ArchiveWriter(path, clock=FakeClock()) as writer:
             for name, marks in items.items():
                 writer.add(name, b"no JSON" if name == damage else orjson.dumps(object_at(name, marks)))
             await writer.close()

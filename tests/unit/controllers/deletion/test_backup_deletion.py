@@ -768,11 +768,11 @@ async def test_processed_requests_can_be_read_for_a_day(scene: Scene, tmp_path: 
     for name, phase in (("processed", "Processed"), ("new", "New"), ("none", ""), ("running", "InProgress")):
         scene.request(name, phase=phase)
 
-    scene.world.clock.advance(24 * 3600 - 60)
+    scene.world.clock.turn(24 * 3600 - 60)
     await scene.reconciler.expire()
     assert len(scene.left) == 4
 
     for later in (120, 24 * 3600):
-        scene.world.clock.advance(later)
+        scene.world.clock.turn(later)
         await scene.reconciler.expire()
         assert {name for _, name in scene.left} == {"new", "none", "running"}

@@ -273,7 +273,7 @@ async def test_only_what_has_expired_is_queued_and_without_a_request(scene: Scen
 
     await scene.reconciler.enqueue_expired()
     assert scene.queued == [key("b1")]
-    scene.world.clock.advance(1)
+    scene.world.clock.turn(1)
     await scene.reconciler.enqueue_expired()
 
     assert scene.queued == [key("b1"), key("b1"), key("b2")]

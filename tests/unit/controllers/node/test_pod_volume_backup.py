@@ -403,7 +403,7 @@ async def test_the_time_of_a_backup_is_counted(world: NodeWorld, owned: bool) ->
 
     def later(*call: Any) -> None:
         if call[:2] == ("get", "pods") and not world.restic.calls:
-            world.clock.advance(90.7)
+            world.clock.turn(90.7)
 
     world.cluster.before = later
     await world.save()

@@ -19,7 +19,7 @@ from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
 from pinnace.volumes.uploader.output import ByteCounts
 from pinnace.volumes.uploader.progress import OnProgress
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.controllers.fakes import NAMESPACE, RecordingMetrics, key
 
@@ -112,7 +112,7 @@ class NodeWorld:
 
     def __init__(self, folder: Path) -> None:
         self.cluster = ScriptedCluster()
-        self.clock = FrozenClock()
+        self.clock = FakeClock()
         self.metrics = RecordingMetrics()
         self.restic = FakeRestic()
         self.pods_directory = folder / "pods"

@@ -9,7 +9,6 @@ from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.controllers.foreign_runs import GRACE_SECONDS, ForeignRuns
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS, RESTORES
-from tests.support.clock import FakeClock
 from tests.unit.controllers.fakes import Cached, World, fail_always, fail_once
 
 VELERO = {"command": ["/velero"], "args": ["server", "--features="]}
@@ -20,19 +19,17 @@ UPLOADER = {"command": ["/velero"], "args": ["node-agent", "run"]}
 class Scene:
     def __init__(self, world: World) -> None:
         self.world = world
-        self.clock = FakeClock()
         self.runs = ForeignRuns(
             world.scope,
             backups=Cached(world, BACKUPS),
             restores=Cached(world, RESTORES),
-            clock=self.clock,
         )
 
     def pod(self, container: dict[str, Any], phase: str = "Running") -> None:
         self.world.cluster.add("pods", "server", spec={"containers": [container]}, status={"phase": phase})
 
     async def wait(self, seconds: float) -> None:
-        self.clock.turn(seconds)
+        self.world.clock.turn(seconds)
         await self.runs.resync()
 
 
@@ -64,7 +61,7 @@ async def test_an_object_that_no_velero_server_continues_with_is_ended_after_an_
     status = scene.world.cluster.status(plural, "left")
     assert status["phase"] == ended
     assert f"left in phase {phase} by a Velero server of a later version" in status["failureReason"]
-    assert status["completionTimestamp"] == "2021-08-11T21:43:26Z"
+    assert status["completionTimestamp"] == "2021-08-11T22:43:26Z"
 
 
 async def test_an_object_that_this_server_waits_for_is_left_alone(scene: Scene) -> None:

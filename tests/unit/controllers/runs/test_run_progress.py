@@ -15,33 +15,11 @@ from tests.support.tasks import settled
 from tests.unit.controllers.fakes import BROKEN, World, fail_once
 
 
-class StepTimer(FakeClock):
-    """Time passes only in steps, each of which ends the sleep of that moment."""
-
-    def __init__(self) -> None:
-        super().__init__(0.0)
-        self._gate = asyncio.Event()
-
-    async def sleep(self, _seconds: float) -> None:
-        await self._gate.wait()
-        self._gate.clear()
-
-    async def pass_by(self, seconds: float) -> None:
-        self.time += seconds
-        self._gate.set()
-        await settled()
-
-
 @pytest.fixture
-def timer() -> StepTimer:
-    return StepTimer()
-
-
-@pytest.fixture
-def progress(world: World, timer: StepTimer) -> RunProgress:
+def progress(world: World, clock: FakeClock) -> RunProgress:
     world.cluster.add("backups", "b1", spec={}, status={"phase": "InProgress"})
     run = decode(Backup, world.cluster.stored("backups", "b1"))
-    return RunProgress(world.cluster.client, BACKUPS, run, "itemsBackedUp", timer)
+    return RunProgress(world.cluster.client, BACKUPS, run, "itemsBackedUp", clock)
 
 
 def status(world: World) -> dict[str, Any]:
@@ -77,19 +55,19 @@ async def test_an_activity_that_has_ended_is_removed_by_the_next_patch(
 
 
 async def test_while_no_item_is_processed_changes_are_written_every_few_seconds(
-    world: World, progress: RunProgress, timer: StepTimer
+    world: World, progress: RunProgress, clock: FakeClock
 ) -> None:
     async with progress:
-        await timer.pass_by(FIRST_SECONDS)
+        await clock.advance(FIRST_SECONDS)
         await progress.publish(9, 4)
-        await timer.pass_by(QUIET_SECONDS)
+        await clock.advance(QUIET_SECONDS)
         assert len(world.cluster.patches) == 1, "nothing has changed"
 
         progress.activity.upload_bytes, progress.activity.sent_bytes = 100, 30
         progress.activity.collected = 11
-        await timer.pass_by(QUIET_SECONDS / 2)
+        await clock.advance(QUIET_SECONDS / 2)
         assert len(world.cluster.patches) == 1, "it is too early"
-        await timer.pass_by(QUIET_SECONDS / 2)
+        await clock.advance(QUIET_SECONDS / 2)
 
     assert status(world)["progress"] == {"totalItems": 11, "itemsBackedUp": 11}
     assert status(world)["activity"] == {"totalIsFinal": True, "uploadBytes": 100, "uploadedBytes": 30}
@@ -97,45 +75,45 @@ async def test_while_no_item_is_processed_changes_are_written_every_few_seconds(
 
 
 async def test_numbers_of_the_first_second_are_written_only_if_the_run_goes_on(
-    world: World, progress: RunProgress, timer: StepTimer
+    world: World, progress: RunProgress, clock: FakeClock
 ) -> None:
     async with progress:
         await progress.publish(9, 4)
-        await timer.pass_by(FIRST_SECONDS / 2)
+        await clock.advance(FIRST_SECONDS / 2)
         assert world.cluster.patches == []
-        await timer.pass_by(QUIET_SECONDS)
+        await clock.advance(QUIET_SECONDS)
 
     assert status(world)["progress"] == {"totalItems": 9, "itemsBackedUp": 4}
 
 
 async def test_published_numbers_put_the_next_patch_off(
-    world: World, progress: RunProgress, timer: StepTimer
+    world: World, progress: RunProgress, clock: FakeClock
 ) -> None:
     async with progress:
-        await timer.pass_by(FIRST_SECONDS)
+        await clock.advance(FIRST_SECONDS)
         for done in range(10):
             await progress.publish(9, done)
             progress.activity.sent_bytes += 1
-            await timer.pass_by(1)
+            await clock.advance(1)
 
     assert len(world.cluster.patches) == 10
 
 
 async def test_a_patch_that_fails_between_items_is_tried_again(
-    world: World, progress: RunProgress, timer: StepTimer
+    world: World, progress: RunProgress, clock: FakeClock
 ) -> None:
     world.cluster.before = fail_once("patch", error=BROKEN)
     async with progress:
         progress.activity.hooks.append("shop/db freeze")
-        await timer.pass_by(QUIET_SECONDS)
+        await clock.advance(QUIET_SECONDS)
         assert "activity" not in status(world)
-        await timer.pass_by(QUIET_SECONDS)
+        await clock.advance(QUIET_SECONDS)
 
     assert status(world)["activity"] == {"hooks": ["shop/db freeze"]}
 
 
 async def test_where_the_definition_drops_the_activity_only_numbers_are_written(
-    world: World, progress: RunProgress, timer: StepTimer
+    world: World, progress: RunProgress, clock: FakeClock
 ) -> None:
     patch = world.cluster.client.patch
 
@@ -149,7 +127,7 @@ async def test_where_the_definition_drops_the_activity_only_numbers_are_written(
         await progress.publish(9, 4)
         for step in range(5):
             progress.activity.sent_bytes = step
-            await timer.pass_by(QUIET_SECONDS)
+            await clock.advance(QUIET_SECONDS)
         await progress.publish(9, 5)
 
     assert [patch for _, _, patch in world.cluster.patches][1]["status"] == {
@@ -159,7 +137,7 @@ async def test_where_the_definition_drops_the_activity_only_numbers_are_written(
 
 
 async def test_a_patch_in_flight_is_stored_before_the_run_ends(
-    world: World, progress: RunProgress, timer: StepTimer
+    world: World, progress: RunProgress, clock: FakeClock
 ) -> None:
     patch, going, release = world.cluster.client.patch, asyncio.Event(), asyncio.Event()
 
@@ -173,7 +151,7 @@ async def test_a_patch_in_flight_is_stored_before_the_run_ends(
     async def run() -> None:
         async with progress:
             progress.activity.sent_bytes = 1
-            await timer.pass_by(QUIET_SECONDS)
+            await clock.advance(QUIET_SECONDS)
             await going.wait()
 
     running = asyncio.create_task(run())

@@ -266,7 +266,7 @@ class Restores:
 
     async def plan(self, run: Restore, caveats: Sequence[str] = ()) -> RunDecision[Restore]:
         status = msgspec.structs.replace(
-            run.status, phase=RestorePhase.IN_PROGRESS, start_timestamp=self.world.clock()
+            run.status, phase=RestorePhase.IN_PROGRESS, start_timestamp=self.world.clock.now()
         )
         if run.spec.included_namespaces == ["invalid"]:
             status.phase = RestorePhase.FAILED_VALIDATION

@@ -25,11 +25,9 @@ from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import RECORD_ATTRIBUTE
 from pinnace.volumes.pods.pod_volume_restores import TIMED_OUT
+from tests.support.clock import LeapingClock
 from tests.support.waiting import eventually
 from tests.unit.controllers.fakes import World as Surroundings
-from tests.unit.restore.world import (
-    PatientTimer,
-)
 
 GONE = "the pod shop/p was deleted before its volume was restored"
 UNSCHEDULABLE = {
@@ -134,7 +132,7 @@ class Sight:
             self.observe(pod)
 
 
-class Timer(PatientTimer):
+class Timer(LeapingClock):
     """Time passes a second at a time while others work."""
 
     async def sleep(self, seconds: float) -> None:
@@ -148,16 +146,14 @@ class World:  # it is the `PodVolumeRestorer` too
     """A restore of one pod with orders, whose end the test decides."""
 
     def __init__(self, folder: Path) -> None:
-        surroundings = Surroundings(folder)
+        self.clock = Timer()
+        surroundings = Surroundings(folder, self.clock)
         self.cluster = surroundings.cluster
         self.sight = Sight()
-        self.timer = Timer()
         self.orders = ObjectCache({POD_INDEX: by_pod})
         self.over = asyncio.Event()
         self.errors: list[str] = []
-        self.pods = RestoredPods(
-            surroundings.scope, self, cast("Informer", self.orders), self.sight, timer=self.timer
-        )
+        self.pods = RestoredPods(surroundings.scope, self, cast("Informer", self.orders), self.sight)
 
     def order(self, name: str, phase: str = "") -> None:
         spec = {"volume": name, "pod": {"namespace": "shop", "name": "p", "uid": "uid-p"}}
@@ -215,11 +211,11 @@ async def test_the_pod_volume_restores_of_a_lost_pod_are_failed(world: World) ->
 async def test_a_restore_in_progress_is_left_to_its_agent_for_a_while(world: World) -> None:
     world.order("begun", "InProgress")
     async with world.restoring():
-        begun = world.timer.time
+        begun = world.clock.time
         world.sight.show(None)
         await world.until(lambda: world.status("begun")["phase"] == "Failed")
 
-    assert world.timer.time - begun >= AGENT_SECONDS
+    assert world.clock.time - begun >= AGENT_SECONDS
 
 
 async def test_an_agent_that_takes_a_pod_volume_restore_at_that_moment_wins(world: World) -> None:
@@ -290,7 +286,7 @@ async def test_a_pod_is_looked_at_periodically(world: World) -> None:
     async with world.restoring():
         world.sight.error = ConnectionFailed("the connection broke")
         await world.until(lambda: world.sight.looks > 2)
-        assert world.timer.time >= 2 * LOOK_SECONDS
+        assert world.clock.time >= 2 * LOOK_SECONDS
         world.sight.error, world.sight.pod = None, None
         await world.until(lambda: world.status("new").get("phase") == "Failed")
 
@@ -349,7 +345,7 @@ async def test_a_pod_that_does_not_go_on_with_its_data_is_an_error(
         "the pod shop/p does not start: its volumes have their data, but restic-wait has not ended well:"
         f" {reason}; its last line: ERROR: /restores/data/.velero/uid: Permission denied."
     )
-    assert world.timer.time >= HELPER_SECONDS or status["phase"] == "Failed"
+    assert world.clock.time >= HELPER_SECONDS or status["phase"] == "Failed"
 
 
 @pytest.mark.found("V03")

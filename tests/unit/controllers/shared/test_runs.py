@@ -55,7 +55,7 @@ class ScriptedWork:
             )
             return RunDecision(begun=msgspec.structs.replace(run, status=status))
         status = msgspec.structs.replace(
-            run.status, phase=BackupPhase.IN_PROGRESS, start_timestamp=self._clock()
+            run.status, phase=BackupPhase.IN_PROGRESS, start_timestamp=self._clock.now()
         )
         begun = msgspec.structs.replace(run, status=status)
         return RunDecision(begun=begun, execute=self._execute, targets=self.targets)
@@ -314,7 +314,7 @@ async def test_a_claim_that_was_lost_on_the_way_is_made_again(scene: Scene) -> N
 
     with pytest.raises(type(BROKEN)):
         await scene.reconcile()
-    scene.world.clock.advance(5)
+    scene.world.clock.turn(5)
     await scene.reconcile()
 
     assert scene.status == {"phase": "Completed", "startTimestamp": "2021-08-11T21:43:31Z"}
@@ -328,7 +328,7 @@ async def test_a_claim_that_arrives_after_the_next_try_began_is_carried_out(scen
     cluster.before = fail_once("patch")
     with pytest.raises(type(BROKEN)):
         await scene.reconcile()
-    scene.world.clock.advance(5)
+    scene.world.clock.turn(5)
     started = "2021-08-11T21:43:26Z"
 
     def arrive(verb: str, plural: str, name: str) -> None:

@@ -41,7 +41,7 @@ async def store_backup(world: World, name: str, *, uid: str, phase: BackupPhase)
     backup.status.phase = phase
     backup.status.warnings = 3
     backup.metadata.annotations = {"pinnace.io/size-bytes": "12345", "other": "note"}
-    backup.status.completion_timestamp = world.clock()
+    backup.status.completion_timestamp = world.clock.now()
     async with world.locations.open("default") as store:
         await store.put_backup(BackupFiles(name=name, metadata=encode_metadata(backup), contents=None))
 

@@ -9,8 +9,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.controllers.shared.unattended import LOOK_SECONDS, PREPARING_SECONDS, Unattended
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.kube.resources import POD_VOLUME_RESTORES
+from tests.support.clock import LeapingClock
 from tests.unit.controllers.fakes import World, fail_always
-from tests.unit.restore.world import PatientTimer
 
 MARKS = {"name": "node-agent"}
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -20,10 +20,10 @@ class Scene:
     """A restore with one order for the node `n1`."""
 
     def __init__(self, folder: Path) -> None:
-        self.world = World(folder)
+        self.clock = LeapingClock()
+        self.world = World(folder, self.clock)
         self.cluster = self.world.cluster
-        self.timer = PatientTimer()
-        self.unattended = Unattended(self.world.scope, POD_VOLUME_RESTORES, timer=self.timer)
+        self.unattended = Unattended(self.world.scope, POD_VOLUME_RESTORES)
         self.cluster.add("podvolumerestores", "r", spec={"volume": "data"}, status={})
 
     def add_daemon_set(self) -> None:
@@ -34,7 +34,7 @@ class Scene:
         self.cluster.add("pods", f"agent-{node}", labels=MARKS, spec=spec, status=status or READY)
 
     async def look(self, *, later: float = 0.0) -> JSONObject:
-        self.timer.time += later
+        self.clock.time += later
         await self.unattended.look([(self.cluster.stored("podvolumerestores", "r"), "n1")])
         return self.cluster.status("podvolumerestores", "r")
 

@@ -72,7 +72,7 @@ class Scene:
 
     async def later(self, seconds: float = 60) -> None:
         """The next pass."""
-        self.world.clock.advance(seconds)
+        self.world.clock.turn(seconds)
         await self.sync.run()
 
     @property

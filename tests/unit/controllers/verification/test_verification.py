@@ -40,7 +40,7 @@ NOTED = {"annotations": DAILY | {labels.LAST_VERIFICATION: "2026-03-01T05:00:00Z
 class Scene:
     def __init__(self, folder: Path) -> None:
         self.world = World(folder)
-        self.world.clock.now = NOON
+        self.world.clock.set(NOON)
         self.world.add_location()
         self.folder = folder / "bucket-default"
         self.verifier = BackupVerifier(
@@ -116,7 +116,7 @@ def test_the_same_result_again_is_counted_in_one_event(scene: Scene) -> None:
 
     for _ in range(3):
         asyncio.run(scene.verifier.note(backup, []))
-        scene.world.clock.advance(60)
+        scene.world.clock.turn(60)
 
     (event,) = scene.world.all_of("events").values()
     assert (event["count"], event["reason"]) == (3, "Verified")
@@ -144,7 +144,7 @@ def test_a_later_sound_verification_removes_the_findings_of_the_former(scene: Sc
     tarball.write_bytes(b"damaged")
     scene.run()
     tarball.write_bytes(data)
-    scene.world.clock.now = NOON + timedelta(days=1)
+    scene.world.clock.set(NOON + timedelta(days=1))
 
     scene.run()
 

@@ -24,7 +24,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.runtime.keys import Key
 from pinnace.volumes.repositories import Repositories
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.controllers.fakes import RecordingMetrics
@@ -46,7 +46,7 @@ class Stage:
     """A cluster with a claim that waits, and what its own controllers and a node agent would do."""
 
     def __init__(self, tmp_path: Any) -> None:
-        self.clock = FrozenClock()
+        self.clock = FakeClock()
         self.api: ScriptedCluster = ScriptedCluster(self.clock)
         self.scope = Scope(
             client=self.api.client,
@@ -167,7 +167,7 @@ class Stage:
         raise AssertionError(self.obj)
 
     def transfer(self, phase: str = "Completed") -> None:
-        self.change(phase=phase, completionTimestamp=format_time(self.clock()))
+        self.change(phase=phase, completionTimestamp=format_time(self.clock.now()))
 
     def cluster_acts(self) -> None:
         """Bind claims, start pods, make snapshots ready, delete released volumes."""

@@ -357,7 +357,7 @@ async def test_a_repository_that_is_due_is_pruned(scene: Scene) -> None:
 async def test_a_repository_is_due_after_its_period_or_a_failure(
     scene: Scene, age: timedelta | None, message: str, due: bool, world: World
 ) -> None:
-    last = (world.clock() - age).strftime("%Y-%m-%dT%H:%M:%SZ") if age is not None else None
+    last = (world.clock.now() - age).strftime("%Y-%m-%dT%H:%M:%SZ") if age is not None else None
     scene.add(identifier="/x/shop", phase="Ready", message=message, lastMaintenanceTime=last)
 
     await scene.reconcile()
@@ -384,13 +384,13 @@ async def test_a_failed_prune_leaves_a_repository_ready_and_the_next_one_removes
     }
 
     scene.restic.fails.clear()
-    world.clock.advance(timedelta(days=8))
+    world.clock.turn(timedelta(days=8))
     await scene.reconcile()
     assert "message" not in scene.status
     assert scene.status["lastMaintenanceTime"] == "2021-08-19T21:43:26Z"
 
     for _ in range(30):
-        world.clock.advance(timedelta(days=8))
+        world.clock.turn(timedelta(days=8))
         await scene.reconcile()
     assert len(scene.status["recentMaintenance"]) == 25
 
@@ -400,7 +400,7 @@ async def test_the_time_of_maintenance_is_that_of_its_beginning(scene: Scene, wo
 
     def take_hours(operation: str) -> None:
         if operation == "maintain":
-            world.clock.advance(timedelta(hours=2))
+            world.clock.turn(timedelta(hours=2))
 
     scene.restic.during = take_hours
 

@@ -94,7 +94,7 @@ async def test_a_filled_volume_whose_claim_is_not_bound_in_time_is_kept_and_name
     stage.transfer()
     for _ in range(20):
         await stage.step()
-    stage.clock.advance(timedelta(seconds=SETTLE_SECONDS + 1))
+    stage.clock.turn(timedelta(seconds=SETTLE_SECONDS + 1))
 
     await stage.until_over()
     stage.cluster_acts()
@@ -138,7 +138,7 @@ async def test_a_claim_in_the_namespace_of_the_server_keeps_its_volume_too(stage
     stage.transfer()
     for _ in range(20):
         await stage.step()
-    stage.clock.advance(timedelta(seconds=SETTLE_SECONDS + 1))
+    stage.clock.turn(timedelta(seconds=SETTLE_SECONDS + 1))
 
     await stage.until_over()
     stage.cluster_acts()
@@ -243,7 +243,7 @@ async def test_what_no_agent_takes_up_fails_in_the_end_and_says_why(stage: Stage
     await stage.step()
     reason = f"no node agent runs on the node {NODE}: the DaemonSet velero/node-agent has no pod there"
     assert stage.obj["status"]["message"].startswith(reason)
-    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+    stage.clock.turn(timedelta(seconds=TIMEOUT_SECONDS + 1))
 
     await stage.until_over()
 
@@ -257,7 +257,7 @@ async def test_a_busy_agent_is_waited_for_and_so_is_one_that_restarts(stage: Sta
     stage.add_agents()
     stage.add_upload()
     await stage.until("Prepared")
-    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+    stage.clock.turn(timedelta(seconds=TIMEOUT_SECONDS + 1))
     await stage.step()
     stage.set_agent(ready=False)
     await stage.step()
@@ -265,7 +265,7 @@ async def test_a_busy_agent_is_waited_for_and_so_is_one_that_restarts(stage: Sta
     stage.set_agent(ready=True)
     await stage.step()
     assert "message" not in stage.obj["status"]
-    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+    stage.clock.turn(timedelta(seconds=TIMEOUT_SECONDS + 1))
     stage.set_agent(ready=False)
 
     await stage.step()
@@ -298,7 +298,7 @@ async def test_a_cancel_that_no_agent_obeys_is_forced(stage: Stage, agent: str, 
         stage.api.remove(PODS, "agent", OURS)
     await stage.step()
     assert stage.phase == "InProgress"
-    stage.clock.advance(timedelta(minutes=minutes))
+    stage.clock.turn(timedelta(minutes=minutes))
 
     await stage.until_over()
 
@@ -314,7 +314,7 @@ async def test_a_transfer_whose_agent_is_gone_for_good_fails(stage: Stage) -> No
     stage.change(phase="InProgress")
     stage.api.remove(PODS, "agent", OURS)
     await stage.step()
-    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+    stage.clock.turn(timedelta(seconds=TIMEOUT_SECONDS + 1))
 
     await stage.until_over()
 

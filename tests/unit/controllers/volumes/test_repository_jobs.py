@@ -326,14 +326,14 @@ async def test_a_job_that_was_deleted_is_a_failed_maintenance(scene: Scene) -> N
 async def test_the_latest_jobs_are_kept(scene: Scene, settings: dict[str, int], left: int) -> None:
     scene.settings(**{"global": settings})
     for number in range(5):
-        began = (scene.world.clock() + timedelta(seconds=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        began = (scene.world.clock.now() + timedelta(seconds=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
         def succeed(job: JSONObject, began: str = began) -> None:
             job["status"] = {"startTime": began, "completionTime": began, "succeeded": 1}
 
         scene.work = succeed
         await scene.pass_()
-        scene.world.clock.advance(timedelta(hours=2))
+        scene.world.clock.turn(timedelta(hours=2))
 
     assert len(scene.all_jobs()) == left
     newest = max(job["status"]["startTime"] for job in scene.all_jobs())
@@ -349,7 +349,7 @@ async def test_without_a_deployment_the_server_maintains_it_and_says_what_has_no
     assert "have no effect" not in caplog.text
 
     scene.settings(**{"global": {"priorityClassName": "low"}})
-    scene.world.clock.advance(timedelta(hours=2))
+    scene.world.clock.turn(timedelta(hours=2))
     await scene.pass_()
 
     assert scene.uploader.calls == ["maintain"] * 2

@@ -8,8 +8,8 @@ import pytest
 from pinnace.kube.errors import ConfigError, Unauthorized
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.credentials import StaticAuth, TokenFileAuth, basic, bearer
-from tests.support.clock import FrozenClock
-from tests.unit.kube.scripted import ScriptedServer, answer_json, answer_status, connected
+from tests.support.clock import FakeClock
+from tests.unit.kube.scripted import ScriptedServer, Sleeps, answer_json, answer_status, connected
 
 CALL = "GET /version"
 VERSION = {"gitVersion": "v1.33.4"}
@@ -22,29 +22,29 @@ def token_file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_token_file_is_read_again_after_a_minute(token_file: Path, clock: FrozenClock) -> None:
-    auth = TokenFileAuth(token_file, monotonic=clock.monotonic)
+async def test_a_token_file_is_read_again_after_a_minute(token_file: Path, clock: FakeClock) -> None:
+    auth = TokenFileAuth(token_file, clock=clock)
     assert await auth.credentials() == bearer("first")
     token_file.write_text("second")
-    clock.advance(59)
+    clock.turn(59)
     assert await auth.credentials() == bearer("first")
-    clock.advance(1)
+    clock.turn(1)
     assert await auth.credentials() == bearer("second")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe"])
 async def test_the_last_good_token_outlives_a_bad_file(
-    token_file: Path, clock: FrozenClock, content: bytes | None
+    token_file: Path, clock: FakeClock, content: bytes | None
 ) -> None:
-    auth = TokenFileAuth(token_file, monotonic=clock.monotonic)
+    auth = TokenFileAuth(token_file, clock=clock)
     await auth.credentials()
     token_file.unlink()
     if content is not None:
         token_file.write_bytes(content)
-    clock.advance(60)
+    clock.turn(60)
     assert await auth.credentials() == bearer("first")
     token_file.write_text("third")
-    clock.advance(60)
+    clock.turn(60)
     assert await auth.credentials() == bearer("third")
 
 
@@ -60,12 +60,12 @@ async def test_a_file_that_never_had_a_token_is_an_error(tmp_path: Path) -> None
         await TokenFileAuth(path).credentials()
 
 
-async def test_a_fallback_token_serves_until_the_file_is_there(tmp_path: Path, clock: FrozenClock) -> None:
+async def test_a_fallback_token_serves_until_the_file_is_there(tmp_path: Path, clock: FakeClock) -> None:
     path = tmp_path / "token"
-    auth = TokenFileAuth(path, fallback="inline", monotonic=clock.monotonic)
+    auth = TokenFileAuth(path, fallback="inline", clock=clock)
     assert await auth.credentials() == bearer("inline")
     path.write_text("from file")
-    clock.advance(60)
+    clock.turn(60)
     assert await auth.credentials() == bearer("from file")
 
 
@@ -95,32 +95,31 @@ async def test_a_401_with_nothing_newer_is_final(server: ScriptedServer, token_f
 
 @pytest.mark.parametrize("renewed_after", [1, 40, None], ids=["at once", "late", "never"])
 async def test_a_token_that_was_accepted_is_waited_for_until_it_is_renewed(
-    server: ScriptedServer, token_file: Path, clock: FrozenClock, renewed_after: int | None
+    server: ScriptedServer, token_file: Path, renewed_after: int | None
 ) -> None:
     """The kubelet renews it some time after its service account was made again."""
-    slept: list[float] = []
+    clock = Sleeps()
 
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        clock.advance(seconds)
-        if len(slept) == renewed_after:
+    def renew() -> None:
+        if len(clock.delays) == renewed_after:
             token_file.write_text("second")
 
+    clock.on_sleep = renew
     config = ClusterConfig(server=server.url, auth=TokenFileAuth(token_file))
     server.on(CALL, answer_json(VERSION), answer_status(401, "Unauthorized"))
-    async with connected(server, config=config, sleep=sleep, monotonic=clock.monotonic) as client:
+    async with connected(server, config=config, clock=clock) as client:
         await client.version()
         if renewed_after is None:
             for _ in range(3):  # the minute is not waited for again
                 with pytest.raises(Unauthorized):
                     await client.version()
-            assert 60 <= sum(slept) < 62
+            assert 60 <= sum(clock.delays) < 62
         else:
             refusals = [answer_status(401, "Unauthorized")] * (renewed_after + 1)
             server.on(CALL, *refusals, answer_json(VERSION))
             assert (await client.version()).git_version == "v1.33.4"
             assert server.seen[-1].headers["Authorization"] == "Bearer second"
-            assert len(slept) == renewed_after
+            assert len(clock.delays) == renewed_after
 
 
 async def test_a_401_after_another_task_renewed_is_sent_again(token_file: Path) -> None:

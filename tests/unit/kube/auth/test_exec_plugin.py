@@ -17,7 +17,7 @@ from pinnace.kube.config import load_config
 from pinnace.kube.errors import ConfigError
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.credentials import ClientCertificate, Credentials, bearer
-from tests.support.clock import START, FrozenClock
+from tests.support.clock import START, FakeClock
 from tests.unit.kube.scripted import ScriptedServer, answer_json, answer_status, connected
 
 GROUP = "client.authentication.k8s.io"
@@ -51,8 +51,8 @@ class Plugin:
     def requests(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.runs.read_text().splitlines()]
 
-    def auth(self, clock: FrozenClock | None = None, **settings: Any) -> ExecAuth:
-        options = {"clock": clock or FrozenClock(), "is_terminal": settings.pop("is_terminal", lambda: False)}
+    def auth(self, clock: FakeClock | None = None, **settings: Any) -> ExecAuth:
+        options = {"clock": clock or FakeClock(), "is_terminal": settings.pop("is_terminal", lambda: False)}
         if "deadline_seconds" in settings:
             options["deadline_seconds"] = settings.pop("deadline_seconds")
         settings = {"version": "v1", "origin": "k: users[u].user.exec"} | settings
@@ -123,16 +123,16 @@ async def test_the_cluster_is_told_only_on_request(plugin: Plugin) -> None:
     assert plugin.requests()[0]["spec"] == {"interactive": False}
 
 
-async def test_credentials_are_kept_until_they_expire(plugin: Plugin, clock: FrozenClock) -> None:
+async def test_credentials_are_kept_until_they_expire(plugin: Plugin, clock: FakeClock) -> None:
     auth = plugin.auth(clock)
     plugin.answers(token="one", expirationTimestamp=format_time(START + timedelta(minutes=5)))
     assert await auth.credentials() == bearer("one")
     plugin.answers(token="two")
-    clock.advance(timedelta(minutes=5, seconds=-1))
+    clock.turn(timedelta(minutes=5, seconds=-1))
     assert await auth.credentials() == bearer("one")
-    clock.advance(1)
+    clock.turn(1)
     assert await auth.credentials() == bearer("two")
-    clock.advance(timedelta(days=365))
+    clock.turn(timedelta(days=365))
     assert await auth.credentials() == bearer("two")
     assert len(plugin.requests()) == 2
 

@@ -20,7 +20,7 @@ from pinnace.kube.resources import NAMESPACES
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.credentials import basic, bearer
 from pinnace.kube.transport.tls import TLSSettings
-from tests.support.clock import START, FrozenClock
+from tests.support.clock import START, FakeClock
 from tests.unit.kube.scripted import (
     ScriptedServer,
     answer_bytes,
@@ -57,7 +57,7 @@ async def issuer(authority: CertificateAuthority) -> AsyncIterator[ScriptedServe
 
 
 @pytest.fixture
-def make(issuer: ScriptedServer, authority: CertificateAuthority, clock: FrozenClock) -> Any:
+def make(issuer: ScriptedServer, authority: CertificateAuthority, clock: FakeClock) -> Any:
     def build(**changes: Any) -> OIDCAuth:
         settings: dict[str, Any] = {
             "issuer": f"{issuer.url}/realm",
@@ -79,7 +79,7 @@ async def test_a_valid_token_is_used_as_it_is(make: Any, issuer: ScriptedServer)
 
 
 async def test_an_expiring_token_is_renewed_and_the_new_refresh_token_kept(
-    make: Any, issuer: ScriptedServer, clock: FrozenClock
+    make: Any, issuer: ScriptedServer, clock: FakeClock
 ) -> None:
     first, second = id_token("new", timedelta(minutes=10)), id_token("newest", timedelta(minutes=20))
     issuer.on(
@@ -88,11 +88,11 @@ async def test_an_expiring_token_is_renewed_and_the_new_refresh_token_kept(
         answer_json({"id_token": second}),
     )
     auth = make()
-    clock.advance(timedelta(minutes=5, seconds=-11))
+    clock.turn(timedelta(minutes=5, seconds=-11))
     assert await auth.credentials() == bearer(id_token("old"))
-    clock.advance(1)
+    clock.turn(1)
     assert await auth.credentials() == bearer(first)
-    clock.advance(timedelta(minutes=5))
+    clock.turn(timedelta(minutes=5))
     assert await auth.credentials() == bearer(second)
     forms = [parse_qs(seen.body.decode()) for seen in issuer.seen if seen.call == TOKEN]
     assert forms == [
@@ -149,8 +149,8 @@ async def test_a_401_without_refresh_token_is_final(make: Any) -> None:
     assert not await make(refresh_token="").rejected(bearer(id_token("old")))
 
 
-async def test_an_expired_token_without_refresh_token(make: Any, clock: FrozenClock) -> None:
-    clock.advance(timedelta(hours=1))
+async def test_an_expired_token_without_refresh_token(make: Any, clock: FakeClock) -> None:
+    clock.turn(timedelta(hours=1))
     with pytest.raises(
         ConfigError, match=r"auth-provider: the id-token has expired and there is no refresh-token"
     ):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pinnace.kube.client import KubeClient
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.unit.kube.scripted import answer_json, scripted_server
 
 
@@ -75,24 +75,24 @@ async def _fill(limit: InFlightLimit, answers: int) -> None:
         await slot.__aexit__(None, None, None)
 
 
-async def test_a_busy_server_halves_the_limit_once(clock: FrozenClock) -> None:
-    limit = InFlightLimit(64, monotonic=clock.monotonic)
+async def test_a_busy_server_halves_the_limit_once(clock: FakeClock) -> None:
+    limit = InFlightLimit(64, clock=clock)
     await _fill(limit, 100)
     assert limit.limit == 64
-    clock.advance(1)
+    clock.turn(1)
     for _ in range(64):
-        limit.throttled(started=0.5)
+        limit.throttled(started=clock.time - 0.5)
     assert limit.limit == 32
-    limit.throttled(started=1.5)
+    limit.throttled(started=clock.time + 0.5)
     assert limit.limit == 16
     for _ in range(20):
-        clock.advance(1)
+        clock.turn(1)
         limit.throttled(started=clock.monotonic())
     assert limit.limit == 1
 
 
-async def test_after_a_429_the_limit_grows_slowly(clock: FrozenClock) -> None:
-    limit = InFlightLimit(64, monotonic=clock.monotonic)
+async def test_after_a_429_the_limit_grows_slowly(clock: FakeClock) -> None:
+    limit = InFlightLimit(64, clock=clock)
     await _fill(limit, 100)
     limit.throttled(started=0.0)
     await _fill(limit, 31)
@@ -101,43 +101,43 @@ async def test_after_a_429_the_limit_grows_slowly(clock: FrozenClock) -> None:
     assert limit.limit == 33
 
 
-async def test_rising_latency_lowers_the_limit(clock: FrozenClock) -> None:
-    limit = InFlightLimit(64, monotonic=clock.monotonic)
+async def test_rising_latency_lowers_the_limit(clock: FakeClock) -> None:
+    limit = InFlightLimit(64, clock=clock)
     await _fill(limit, 100)
     for _ in range(20):
-        clock.advance(0.05)
+        clock.turn(0.05)
         limit.answered(clock.monotonic() - 0.05, comparable=True)
     assert limit.limit == 64
     for _ in range(20):
-        clock.advance(3)
+        clock.turn(3)
         limit.answered(clock.monotonic() - 3, comparable=True)
     assert 1 <= limit.limit < 40
 
 
-async def test_slow_lists_do_not_lower_the_limit(clock: FrozenClock) -> None:
-    limit = InFlightLimit(64, monotonic=clock.monotonic)
+async def test_slow_lists_do_not_lower_the_limit(clock: FakeClock) -> None:
+    limit = InFlightLimit(64, clock=clock)
     await _fill(limit, 100)
     for _ in range(20):
-        clock.advance(10)
+        clock.turn(10)
         limit.answered(clock.monotonic() - 10, comparable=False)
     assert limit.limit == 64
 
 
-async def test_constant_latency_does_not_lower_the_limit(clock: FrozenClock) -> None:
-    limit = InFlightLimit(64, monotonic=clock.monotonic)
+async def test_constant_latency_does_not_lower_the_limit(clock: FakeClock) -> None:
+    limit = InFlightLimit(64, clock=clock)
     for _ in range(50):
-        clock.advance(2)
+        clock.turn(2)
         limit.answered(clock.monotonic() - 2, comparable=True)
     assert limit.limit == 16
 
 
 @given(st.integers(1, 80), st.lists(st.sampled_from(["ok", "slow", "busy"]), max_size=200))
 async def test_the_limit_stays_within_its_bounds(maximum: int, answers: list[str]) -> None:
-    clock = FrozenClock()
-    limit = InFlightLimit(maximum, monotonic=clock.monotonic)
+    clock = FakeClock()
+    limit = InFlightLimit(maximum, clock=clock)
     for answer in answers:
         started = clock.monotonic()
-        clock.advance(5 if answer == "slow" else 0.01)
+        clock.turn(5 if answer == "slow" else 0.01)
         if answer == "busy":
             limit.throttled(started)
         else:
@@ -145,28 +145,29 @@ async def test_the_limit_stays_within_its_bounds(maximum: int, answers: list[str
         assert 1 <= limit.limit <= maximum
 
 
-class Waits:
-    """A sleep that only notes how long it was asked for."""
+class Waits(FakeClock):
+    """A clock that only notes how long was to be slept."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.seconds: list[float] = []
 
-    async def __call__(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         self.seconds.append(seconds)
 
 
-async def test_a_cap_lets_a_burst_through_and_then_so_many_a_second(clock: FrozenClock) -> None:
+async def test_a_cap_lets_a_burst_through_and_then_so_many_a_second() -> None:
     waits = Waits()
-    cap = RateCap(4.0, 3, monotonic=clock.monotonic, sleep=waits)
+    cap = RateCap(4.0, 3, clock=waits)
     for _ in range(6):
         await cap.wait()
     assert waits.seconds == [0.25, 0.5, 0.75]
 
-    clock.advance(0.75)  # the time that these three have waited
+    waits.turn(0.75)  # the time that these three have waited
     await cap.wait()
     assert waits.seconds[3:] == [0.25]
 
-    clock.advance(3600)
+    waits.turn(3600)
     waits.seconds.clear()
     for _ in range(4):
         await cap.wait()
@@ -178,7 +179,7 @@ async def test_a_client_keeps_to_the_cap() -> None:
     async with scripted_server() as server:
         server.on("GET /version", answer_json({"gitVersion": "v1.34.0"}))
         config = ClusterConfig(server=server.url)
-        async with KubeClient(config, rate=RateCap(0.001, 2, sleep=waits)) as client:
+        async with KubeClient(config, rate=RateCap(0.001, 2, clock=waits)) as client:
             for _ in range(4):
                 await client.version()
 

@@ -97,7 +97,7 @@ async def test_an_untrusted_server_gets_nothing_and_no_second_try(
         tls=TLSSettings(ca=other.certificate.read_bytes()),
         auth=StaticAuth(bearer("s3cret")),
     )
-    async with connected(secure, config=config, sleep=sleeps) as client:
+    async with connected(secure, config=config, clock=sleeps) as client:
         with pytest.raises(ConnectionFailed, match=f"the certificate of {secure.url} is not trusted: "):
             await client.version()
     assert (secure.seen, sleeps.delays) == ([], [])

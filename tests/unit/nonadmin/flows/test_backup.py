@@ -49,7 +49,7 @@ async def made(service: Service, name: str = "nightly", **spec: object) -> JSONO
 
 
 def end(service: Service, backup: JSONObject, phase: str = "Completed") -> None:
-    status = finished(phase, service.cluster.clock())
+    status = finished(phase, service.cluster.clock.now())
     service.cluster.change(BACKUPS, backup["metadata"]["name"], SERVER, status=status)
 
 
@@ -160,7 +160,7 @@ async def test_progress_is_mirrored(service: Service) -> None:
     )
     for status, position in (
         ({"phase": "InProgress"}, 1),
-        (finished("Completed", service.cluster.clock()), 0),
+        (finished("Completed", service.cluster.clock.now()), 0),
     ):
         service.cluster.change(BACKUPS, name, SERVER, status=status)
         await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
@@ -392,7 +392,7 @@ async def test_a_deletion_that_failed_is_shown_and_requested_again(service: Serv
     assert non_admin_backup(service)["status"]["veleroDeleteBackupRequest"]["status"] == failed
     assert service.cluster.of(DELETE_REQUESTS)[0]["metadata"]["uid"] == request["metadata"]["uid"]
 
-    service.cluster.clock.advance(31)
+    service.cluster.clock.turn(31)
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
 

@@ -143,7 +143,7 @@ class Lives(RuleBasedStateMachine):
             obj = data.draw(st.sampled_from(waiting))
             status: JSONObject = {"phase": phase}
             if phase != "FailedValidation":
-                status = finished(phase, self.cluster.clock())
+                status = finished(phase, self.cluster.clock.now())
             self.cluster.change(resource, obj["metadata"]["name"], SERVER, status=status)
 
     @rule(data=st.data(), resource=st.sampled_from((BACKUPS, RESTORES)))
@@ -190,7 +190,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(minutes=st.integers(1, 90))
     def wait(self, minutes: int) -> None:
-        self.cluster.clock.advance(timedelta(minutes=minutes))
+        self.cluster.clock.turn(timedelta(minutes=minutes))
 
     # --- What always holds ------------------------------------------------------------------------------
 

@@ -232,7 +232,7 @@ async def test_a_location_in_the_folder_of_another_is_refused(
         spec = {**SPEC, "objectStorage": {"bucket": "mine", **({"prefix": prefix} if prefix else {})}}
         one.cluster.add(NON_ADMIN_LOCATIONS, name, "shop", spec={"backupStorageLocationSpec": spec})
         await one.settle()
-        one.cluster.clock.advance(60)
+        one.cluster.clock.turn(60)
     one.cluster.add(
         NON_ADMIN_LOCATIONS,
         "elsewhere",

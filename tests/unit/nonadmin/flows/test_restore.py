@@ -57,7 +57,7 @@ async def test_a_restore_is_created_mirrored_and_completed(service: Service) -> 
         metadata={"labels": {"velero.io/restore-name": name}},
         status={"phase": "Prepared"},
     )
-    status = finished("Completed", service.cluster.clock())
+    status = finished("Completed", service.cluster.clock.now())
     service.cluster.change(RESTORES, name, SERVER, status=status)
     await service.look(NON_ADMIN_RESTORES, "shop", "back")
     assert non_admin_restore(service)["status"]["dataMoverDataDownloads"] == {"total": 1, "prepared": 1}
@@ -106,7 +106,7 @@ async def test_a_backup_that_backs_off_cannot_be_restored(service: Service) -> N
 async def test_a_finished_restore_outlives_its_backup(service: Service) -> None:
     await asked(service)
     (restore,) = service.cluster.of(RESTORES)
-    status = finished("Completed", service.cluster.clock())
+    status = finished("Completed", service.cluster.clock.now())
     service.cluster.change(RESTORES, restore["metadata"]["name"], SERVER, status=status)
     await service.settle()
     service.cluster.remove(NON_ADMIN_BACKUPS, "nightly", "shop")

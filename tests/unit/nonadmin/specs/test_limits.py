@@ -82,7 +82,7 @@ async def test_a_request_over_the_limit_waits_and_then_continues() -> None:
         assert "allows 2 unfinished backups in a namespace" in message(non_admin_backup, "Accepted")
 
     served = next(each for each in service.cluster.of(BACKUPS) if "shop" in each["metadata"]["name"])
-    done = finished("Completed", service.cluster.clock())
+    done = finished("Completed", service.cluster.clock.now())
     service.cluster.change(BACKUPS, served["metadata"]["name"], SERVER, status=done)
     await service.settle()
     waiting = [each for each in service.cluster.of(NON_ADMIN_BACKUPS) if is_waiting(each)]

@@ -43,7 +43,7 @@ async def test_a_namespace_that_stays_in_deletion_is_waited_for_once(harness: Ha
 
 async def test_a_namespace_that_is_deleted_in_time_is_created_again(harness: Harness) -> None:
     harness.world.put(TERMINATING)
-    harness.timer.on_sleep = lambda: harness.world.objects.pop(("namespaces", "", "ns-1"), None)
+    harness.clock.on_sleep = lambda: harness.world.objects.pop(("namespaces", "", "ns-1"), None)
 
     results = await harness.restore(configmap("a"))
 
@@ -179,7 +179,7 @@ async def test_an_item_that_is_cancelled_while_it_asks_leaves_the_namespace_to_t
             return obj("Namespace", "ns-1")
 
     target = SimpleNamespace(
-        client=SlowWorld(), log=None, timer=SystemClock(), terminating_timeout_seconds=1.0
+        client=SlowWorld(), log=None, clock=SystemClock(), terminating_timeout_seconds=1.0
     )
     keeper = NamespaceKeeper(
         cast(Any, target),

@@ -13,10 +13,10 @@ from pinnace.kube.resources import APIResource
 from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.tenant_limits import TenantLimits
+from tests.support.clock import LeapingClock
 from tests.support.cluster.server_rules import established
 from tests.unit.restore.world import (
     Harness,
-    PatientTimer,
     claim,
     configmap,
     key_of,
@@ -126,7 +126,7 @@ async def test_a_stateful_set_is_deleted_without_its_pods_and_claims() -> None:
     world = world_of()
     found = world.put(obj("StatefulSet", "s", "ns-1", api_version="apps/v1"), "statefulsets.apps")
     target = TargetCluster(
-        client=world, log=RunLog(None, fields={}), timer=PatientTimer(), terminating_timeout_seconds=60
+        client=world, log=RunLog(None, fields={}), clock=LeapingClock(), terminating_timeout_seconds=60
     )
     body = orjson.dumps(obj("StatefulSet", "s", "ns-1", api_version="apps/v1", spec={}))
 

@@ -25,7 +25,7 @@ def count(harness: Harness, used: JSONObject) -> None:
         if found := harness.world.objects.get(KEY):
             found["status"] = {"hard": found["spec"]["hard"], "used": used}
 
-    harness.timer.on_sleep = counted
+    harness.clock.on_sleep = counted
 
 
 @pytest.mark.found("O17a")
@@ -66,7 +66,7 @@ async def test_what_was_in_use_is_said_where_the_cluster_does_not_count(
     harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_dry_run: bool
 ) -> None:
     saved = quota({"pods": "3"}, {"pods": "5"})
-    began = harness.timer.time
+    began = harness.clock.time
 
     if is_dry_run:
         results = (await foreseer(harness, tmp_path, monkeypatch)(saved)).results
@@ -75,7 +75,7 @@ async def test_what_was_in_use_is_said_where_the_cluster_does_not_count(
 
     (warning,) = results.warnings.namespaces["ns-1"]
     assert "it was exceeded when it was saved (pods: 5 of 3)" in warning
-    assert harness.timer.time - began < 60, "it is waited for only a moment"
+    assert harness.clock.time - began < 60, "it is waited for only a moment"
 
 
 async def test_the_count_of_the_cluster_precedes_that_of_the_backup(harness: Harness) -> None:

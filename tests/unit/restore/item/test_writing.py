@@ -12,8 +12,9 @@ from pinnace.kube.errors import AlreadyExists, ConnectionFailed, Forbidden, Kube
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.writing import ClusterWriter
+from tests.support.clock import LeapingClock
 from tests.support.cluster.scripted_cluster import ScriptedCluster
-from tests.unit.restore.world import Harness, PatientTimer, configmap, obj, pod, world_of
+from tests.unit.restore.world import Harness, configmap, obj, pod, world_of
 
 
 class LossyWorld(ScriptedCluster):
@@ -44,7 +45,7 @@ def always(answer: bool) -> Callable[[JSONObject], bool]:
 async def create(world: ScriptedCluster, *, ours: bool = True) -> JSONObject:
     body = orjson.dumps(configmap("one", data={"from": "us"}))
     target = TargetCluster(
-        client=world, log=RunLog(None, fields={}), timer=PatientTimer(), terminating_timeout_seconds=60
+        client=world, log=RunLog(None, fields={}), clock=LeapingClock(), terminating_timeout_seconds=60
     )
     writer = ClusterWriter(target)
     answer = await writer.create(CONFIGMAPS, "one", body, "ns-1", is_ours=always(ours))

@@ -66,7 +66,7 @@ class Scene:
     async def look(self, restore: Restore) -> Restore:
         """One look, as by a server that was just started."""
         client = cast(KubeClient, self.world)
-        return await finalize_restore(client, self.stage.store, restore, self.stage.clock())
+        return await finalize_restore(client, self.stage.store, restore, self.stage.clock.now())
 
     def add_pod(self) -> None:
         """A pod that uses the claim and is not scheduled."""
@@ -116,14 +116,14 @@ async def test_a_volume_that_comes_late_gets_policy_and_labels_back_in_a_mapped_
     restore = await scene.look(await scene.look(restore))
     assert waits(restore)
     scene.add_pod()
-    scene.stage.clock.advance(timedelta(seconds=FIRST_POD_SECONDS + 1))
+    scene.stage.clock.turn(timedelta(seconds=FIRST_POD_SECONDS + 1))
     assert waits(await scene.look(restore))
     scene.bind()
 
     restore = await scene.look(restore)
 
     assert restore.status.phase == RestorePhase.COMPLETED
-    assert restore.status.completion_timestamp == scene.stage.clock()
+    assert restore.status.completion_timestamp == scene.stage.clock.now()
     assert scene.volume()["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert scene.volume()["metadata"]["labels"] == {"zone": "a", "tier": "gold"}
     assert await scene.told("errors") == await scene.told("warnings") == []
@@ -160,7 +160,7 @@ async def test_a_volume_that_is_not_bound_in_time_is_an_error(scene: Scene, prob
         owner, phase = ("another", "Bound") if problem == "of another claim" else ("", "Released")
         scene.bind(owner=owner, phase=phase)
     assert waits(await scene.look(restore))
-    scene.stage.clock.advance(timedelta(seconds=VOLUMES_SECONDS + 1))
+    scene.stage.clock.turn(timedelta(seconds=VOLUMES_SECONDS + 1))
 
     restore = await scene.look(restore)
 
@@ -179,7 +179,7 @@ async def test_a_claim_that_no_pod_uses_is_a_warning_which_names_what_its_volume
     restore = await scene.look(await scene.restore())
     before = restore.status.warnings
     assert waits(await scene.look(restore))
-    scene.stage.clock.advance(timedelta(seconds=FIRST_POD_SECONDS + 1))
+    scene.stage.clock.turn(timedelta(seconds=FIRST_POD_SECONDS + 1))
 
     restore = await scene.look(restore)
 

@@ -291,7 +291,7 @@ async def test_a_volume_that_is_deleted_in_time_is_made_from_its_snapshot(harnes
     maker = Snapshotter()
     with_snapshot(harness, maker)
     harness.world.put(claimed(status={"phase": "Released"}))
-    harness.timer.on_sleep = lambda: harness.world.objects.pop(("persistentvolumes", "", "pv-1"), None)
+    harness.clock.on_sleep = lambda: harness.world.objects.pop(("persistentvolumes", "", "pv-1"), None)
 
     results = await harness.restore(claimed())
 

@@ -27,7 +27,7 @@ from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.open import open_object_store
 from pinnace.store_access.addresses import Addresses
 from pinnace.store_access.requests import RequestPolicy
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock
 from tests.support.stores.scripted_cloud import Cloud
 
 QUICK = RequestPolicy(attempts=3, base_seconds=0.0, request_seconds=10.0)
@@ -195,17 +195,17 @@ class TestTokens:
         with pytest.raises(StorageError, match="cannot get a Google access token"):
             await fetch_google_token(origin, environ={}, policy=QUICK, now=NOW)
 
-    async def test_are_renewed_before_they_end(self, clock: FrozenClock) -> None:
+    async def test_are_renewed_before_they_end(self, clock: FakeClock) -> None:
         given: list[Token] = []
 
         async def source() -> Token:
-            token = Token(value=str(len(given)), expires_at=clock() + timedelta(hours=1))
+            token = Token(value=str(len(given)), expires_at=clock.now() + timedelta(hours=1))
             given.append(token)
             return token
 
         tokens = CachedToken(source, clock=clock)
         assert (await tokens.get()).value == (await tokens.get()).value == "0"
-        clock.advance(3600 - 299)
+        clock.turn(3600 - 299)
         assert (await tokens.get()).value == "1"
 
     def test_a_key_that_is_none(self) -> None:
@@ -247,7 +247,7 @@ class TestSignedURLs:
             environ={"GCE_METADATA_HOST": cloud.url.removeprefix("http://")},
             policy=QUICK,
             iam_endpoint=cloud.url,
-            clock=lambda: NOW,
+            clock=FakeClock(now=NOW),
         )
         url = await store.signed_url("k", timedelta(minutes=10))
         await store.close()
@@ -262,7 +262,7 @@ class TestSignedURLs:
         config = parse_gcs_config(
             {"bucket": "b", "credentialsFile": str(key_file), "serviceAccount": "other@shop"}
         )
-        store = GCSStore(config, policy=QUICK, iam_endpoint=cloud.url, clock=lambda: NOW)
+        store = GCSStore(config, policy=QUICK, iam_endpoint=cloud.url, clock=FakeClock(now=NOW))
 
         url = await store.signed_url("k", timedelta(minutes=10))
         await store.close()
@@ -296,7 +296,7 @@ class TestListing:
             parse_gcs_config({"bucket": "b", "serviceAccount": "velero@shop", "storeEndpoint": cloud.url}),
             environ={"GCE_METADATA_HOST": cloud.url.removeprefix("http://")},
             policy=QUICK,
-            clock=lambda: NOW,
+            clock=FakeClock(now=NOW),
         )
 
         with pytest.raises(StorageError, match="repeats the same page"):

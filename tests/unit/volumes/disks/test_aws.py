@@ -11,6 +11,7 @@ from pinnace.storage.errors import StoreConfigError
 from pinnace.store_access.requests import RequestPolicy
 from pinnace.volumes.disks.aws import EBSSnapshotter
 from pinnace.volumes.native.snapshotters import SnapshotError
+from tests.support.clock import FakeClock
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
 
@@ -121,7 +122,7 @@ async def test_after_a_lost_answer_only_a_snapshot_of_this_attempt_is_taken_for_
         host, port = runner.addresses[0][:2]
         environ = {**KEYS, "AWS_ENDPOINT_URL_EC2": f"http://{host}:{port}"}
         policy = RequestPolicy(attempts=3, base_seconds=0.0, request_seconds=20.0)
-        snapshotter = EBSSnapshotter(environ=environ, policy=policy, clock=lambda: NOW)
+        snapshotter = EBSSnapshotter(environ=environ, policy=policy, clock=FakeClock(now=NOW))
         await snapshotter.init({"region": "eu-west-1"})
 
         assert await snapshotter.create_snapshot("vol-1", "", {"velero.io/backup": "b1"}) == expected
