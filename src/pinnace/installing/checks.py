@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
+from pinnace.api import phases
 from pinnace.api.values.durations import Duration
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.installing.options import KUBELET_ROOT, InstallOptions
@@ -120,8 +121,8 @@ def snapshots_warning(options: InstallOptions) -> str | None:
         return None
     return (
         "the volume snapshot location has no region, so backups with persistent volumes will be "
-        "PartiallyFailed. Add --snapshot-location-config region=REGION, or --use-volume-snapshots=false if "
-        "no volume is a disk of AWS"
+        f"{phases.ended(errors=1)}. Add --snapshot-location-config region=REGION, or "
+        "--use-volume-snapshots=false if no volume is a disk of AWS"
     )
 
 

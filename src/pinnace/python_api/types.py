@@ -1,4 +1,4 @@
-"""Arguments and results of the Python API: frozen dataclasses that load no other module but dataclasses."""
+"""Arguments and results of the Python API: frozen dataclasses, which load no library."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from pinnace.api.phases import BackupPhase
 from pinnace.browse.checks import Check as Check
 from pinnace.browse.checks import CheckResult as CheckResult
 
@@ -13,14 +14,14 @@ from pinnace.browse.checks import CheckResult as CheckResult
 class Phase(StrEnum):
     """How a run ended, or how far a listed backup is."""
 
-    NEW = "New"
-    FAILED_VALIDATION = "FailedValidation"
-    IN_PROGRESS = "InProgress"
-    COMPLETED = "Completed"
-    PARTIALLY_FAILED = "PartiallyFailed"
+    NEW = BackupPhase.NEW
+    FAILED_VALIDATION = BackupPhase.FAILED_VALIDATION
+    IN_PROGRESS = BackupPhase.IN_PROGRESS
+    COMPLETED = BackupPhase.COMPLETED
+    PARTIALLY_FAILED = BackupPhase.PARTIALLY_FAILED
     """Something was not saved or restored; the log of the backup or the results of the restore say what."""
-    FAILED = "Failed"
-    DELETING = "Deleting"
+    FAILED = BackupPhase.FAILED
+    DELETING = BackupPhase.DELETING
     UNKNOWN = "Unknown"
     """A phase of another version of Velero."""
 

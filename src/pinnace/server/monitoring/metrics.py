@@ -6,7 +6,7 @@ of a schedule are looked up once and kept. The label `schedule` is empty for bac
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -22,6 +22,8 @@ from prometheus_client import (
     generate_latest,
 )
 
+from pinnace.api import phases
+from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.notices.codes import Code
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -65,21 +67,21 @@ KEPT_BACKUPS: Final = 200
 _WHOLE_BOUND: Final = re.compile(rb'(,|\{)le="([0-9]+)\.0"')
 """Velero's bounds of buckets are `60`, and the client library's `60.0`, which selectors tell apart."""
 
-_BACKUP_OUTCOMES = {
-    "Completed": "backup_success",
-    "PartiallyFailed": "backup_partial_failure",
-    "Failed": "backup_failure",
-    "FailedValidation": "backup_validation_failure",
+_BACKUP_OUTCOMES: Final[Mapping[str, str]] = {
+    BackupPhase.COMPLETED: "backup_success",
+    **dict.fromkeys(phases.FINISHED_IN_PART, "backup_partial_failure"),
+    BackupPhase.FAILED: "backup_failure",
+    BackupPhase.FAILED_VALIDATION: "backup_validation_failure",
 }
 
-_RESTORE_OUTCOMES = {
-    "Completed": "restore_success",
-    "PartiallyFailed": "restore_partial_failure",
-    "Failed": "restore_failed",
-    "FailedValidation": "restore_validation_failed",
+_RESTORE_OUTCOMES: Final[Mapping[str, str]] = {
+    RestorePhase.COMPLETED: "restore_success",
+    **dict.fromkeys(phases.FINISHED_IN_PART, "restore_partial_failure"),
+    RestorePhase.FAILED: "restore_failed",
+    RestorePhase.FAILED_VALIDATION: "restore_validation_failed",
 }
 
-_SEEN_PHASES = frozenset({"", "New", "Enabled"})
+_SEEN_PHASES = frozenset({"", BackupPhase.NEW, "Enabled"})
 
 
 class _Collected(Protocol):
@@ -401,7 +403,7 @@ class ServerMetrics:
         # Anybody may have written the status that the amount is from, and a counter refuses to fall.
         self._series(schedule)[name].inc(max(0, amount))
 
-    def _count_outcome(self, schedule: str, outcomes: dict[str, str], phase: str) -> None:
+    def _count_outcome(self, schedule: str, outcomes: Mapping[str, str], phase: str) -> None:
         name = outcomes.get(phase)
         if name is not None:
             self._count(schedule, name)
