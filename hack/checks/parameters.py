@@ -21,7 +21,6 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "pinnace.kube.client:KubeClient.watch": "the query of a watch, each by name",
     "pinnace.kube.client:KubeClient.exec": "implements Executor.exec",
     "pinnace.hooks.commands:Executor.exec": "a command and where it runs",
-    "pinnace.kube.transport.retrying:Sender.__init__": "three are for tests",
 }
 """Functions that may have more parameters, as `module:Class.function`, each with the reason."""
 
