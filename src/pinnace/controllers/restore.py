@@ -12,6 +12,7 @@ from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.hiding import hiding_for, results_without
 from pinnace.api.nonadmin.names import Origin, tenant_of
+from pinnace.api.nonadmin.restore_limits import ROLE
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.resource_policies import PolicyError
@@ -40,7 +41,6 @@ from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.selection.validation import validate_and_complete
-from pinnace.restore.tenant_limits import ROLE
 from pinnace.runs.context import LogOptions
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer

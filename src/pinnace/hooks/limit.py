@@ -5,16 +5,14 @@ hook runs, the worker is busy. (docs/spec: NAC 17 A28)
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.nonadmin.names import MAX_HOOK_TIME_ANNOTATION, Origin
+from pinnace.api.nonadmin.restore_limits import DEFAULT_HOOK_TIME
 from pinnace.api.values.durations import Duration
 from pinnace.hooks.commands import Executor
 from pinnace.kube.errors import ExecTimeout, KubeError
 from pinnace.kube.transport.requests import Output
-
-DEFAULT: Final = Duration.minutes(30)
 
 
 class HookTimeUsedUp(KubeError):
@@ -39,7 +37,7 @@ def hook_limit(annotations: Mapping[str, str], origin: Origin) -> Duration | Non
     try:
         given = Duration.parse(annotations.get(MAX_HOOK_TIME_ANNOTATION, ""))
     except ValueError:
-        return DEFAULT
+        return DEFAULT_HOOK_TIME
     return given if given > Duration() else None
 
 

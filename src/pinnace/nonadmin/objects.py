@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pinnace.api import kinds
+from pinnace.api.nonadmin.restore_limits import MAX_SPEC_BYTES
 from pinnace.api.objects import JSONObject, listed, member, text
 from pinnace.kube.resources import APIResource, known
 
@@ -16,9 +17,6 @@ NON_ADMIN_DOWNLOADS: Final = known(kinds.NON_ADMIN_DOWNLOADS)
 
 NOT_USED: Final = "NonAdminBackupStorageLocationNotUsed"
 """The condition of a request for a file that is not in a location of the tenant. (NAC 13)"""
-
-MAX_SPEC_BYTES: Final = 1 << 18
-"""256 KiB: far more than an honest spec needs, and several times less than an API server stores."""
 
 
 def present(obj: Mapping[str, Any]) -> JSONObject:

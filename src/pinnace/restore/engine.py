@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from pinnace.api import labels
 from pinnace.api.chosen_objects import decode_chosen
+from pinnace.api.nonadmin.restore_limits import Limit
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.hooks.errors import InvalidHooks
@@ -106,7 +107,7 @@ class RestoreEngine:
             namespace=request.restore.metadata.namespace,
         )
         reader = ItemReader(archive, directories)
-        is_allowed = request.limits is None
+        is_allowed = Limit.STATUSES not in request.kept_limits
         kinds = KnownKinds(
             spec=spec,
             policies=request.policies,
@@ -144,8 +145,7 @@ def _chosen(
         raise SetupError(Notice(Code.FILTER_INVALID, text)) from error
     found, missing = choose(wanted, archive, reader, canonical)
     if missing:
-        # A tenant is not told what else the backup has.
-        is_told = len(missing) == 1 and request.limits is None
+        is_told = len(missing) == 1 and Limit.ANSWERS not in request.kept_limits
         near = meant_instead(missing[0], archive, canonical) if is_told else ""
         advice = near or "; names and namespaces are those in the backup, see `backup ls`"
         names = ", ".join(map(str, missing))

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pinnace.aio.timing import poll
 from pinnace.api.kinds import CUSTOM_RESOURCE_DEFINITIONS
 from pinnace.api.nonadmin.exclusions import GUARDED_KINDS
+from pinnace.api.nonadmin.restore_limits import Limit
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.archive.errors import MissingItem
@@ -123,7 +124,7 @@ class Passes:
 
     async def _needed_definitions(self) -> list[str]:
         """The definitions in the backup whose kinds have selected items and are not served."""
-        if self._run.request.limits is not None:
+        if Limit.NAMESPACE in self._run.request.kept_limits:
             return []
         names, discovery = self._run.archive.names(DEFINITIONS, ""), self._run.kinds.discovery
         kinds = [name for name in names if discovery.preferred(name) is None]
@@ -174,7 +175,7 @@ class Passes:
     def _remedy(self, resource: SelectedResource) -> str:
         """The command that restores the definition of a kind, if this restore leaves it out; else empty."""
         name, run = resource.group_resource, self._run
-        is_left_out = run.request.limits is None and _definition_key(name) not in run.claims
+        is_left_out = Limit.ANSWERS not in run.request.kept_limits and _definition_key(name) not in run.claims
         if not is_left_out or not run.archive.has(DEFINITIONS, "", name):
             return ""
         return (

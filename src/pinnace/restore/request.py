@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from pinnace.api import labels
+from pinnace.api.nonadmin.restore_limits import Limit, TenantLimits
 from pinnace.api.selection.filter_policies import NO_FILTER_POLICIES, FilterPolicies
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
@@ -15,7 +16,6 @@ from pinnace.plugins.item_operations import StartedOperations
 from pinnace.restore.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.selection.order import DEFAULT_LAST, DEFAULT_PRIORITIES
-from pinnace.restore.tenant_limits import TenantLimits
 from pinnace.runs.activity import Activity
 
 WORKERS: Final = 48
@@ -46,6 +46,11 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     caveats: Sequence[str] = ()
     started: StartedOperations = msgspec.field(default_factory=StartedOperations)
     activity: Activity = msgspec.field(default_factory=Activity)
+
+    @property
+    def kept_limits(self) -> Collection[Limit]:
+        """The limits of tenants that the restore keeps to: all of them, or none."""
+        return () if self.limits is None else tuple(Limit)
 
     @property
     def labels(self) -> dict[str, str]:

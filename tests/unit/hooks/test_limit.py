@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from pinnace.api.nonadmin.names import MAX_HOOK_TIME_ANNOTATION, Origin
+from pinnace.api.nonadmin.restore_limits import DEFAULT_HOOK_TIME
 from pinnace.api.values.durations import Duration
 from pinnace.hooks.commands import PodCommand, run_pod_command
-from pinnace.hooks.limit import DEFAULT, HookTimeUsedUp, LimitedExecutor, hook_limit, limited
+from pinnace.hooks.limit import HookTimeUsedUp, LimitedExecutor, hook_limit, limited
 from pinnace.kube.errors import ExecTimeout
 from pinnace.kube.transport.requests import Output
 from tests.support.clock import FakeClock
@@ -70,8 +71,8 @@ async def test_commands_share_a_time_and_none_runs_when_it_is_used_up() -> None:
     [
         ({}, None),
         ({MAX_HOOK_TIME_ANNOTATION: "1m0s"}, None),
-        ({Origin.BACKUP.namespace_annotation: "shop"}, DEFAULT),
-        ({Origin.BACKUP.namespace_annotation: "shop", MAX_HOOK_TIME_ANNOTATION: "odd"}, DEFAULT),
+        ({Origin.BACKUP.namespace_annotation: "shop"}, DEFAULT_HOOK_TIME),
+        ({Origin.BACKUP.namespace_annotation: "shop", MAX_HOOK_TIME_ANNOTATION: "odd"}, DEFAULT_HOOK_TIME),
         ({Origin.BACKUP.namespace_annotation: "shop", MAX_HOOK_TIME_ANNOTATION: "1m0s"}, Duration.minutes(1)),
         ({Origin.BACKUP.namespace_annotation: "shop", MAX_HOOK_TIME_ANNOTATION: "0s"}, None),
     ],

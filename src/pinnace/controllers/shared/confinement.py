@@ -11,11 +11,10 @@ from typing import Final
 
 import msgspec
 
-from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.nonadmin.names import RESTORABLE_ANNOTATION, TRUST_LABEL, TRUST_VALUE, Origin
+from pinnace.api.nonadmin.restore_limits import TenantLimits, excluded_kinds
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import Restore, RestoreSpec
-from pinnace.restore.tenant_limits import TenantLimits
 
 ALL: Final = ("", "*")
 
@@ -61,7 +60,7 @@ def confined(restore: Restore, tenant: str) -> Confinement:
         spec,
         included_namespaces=[tenant],
         excluded_namespaces=[],
-        excluded_resources=_joined(spec.excluded_resources, (*UNTRUSTED_EXCLUDED, *SNAPSHOT_KINDS)),
+        excluded_resources=_joined(spec.excluded_resources, excluded_kinds(trusted=False)),
         include_cluster_resources=False,
         restore_pvs=False,
     )

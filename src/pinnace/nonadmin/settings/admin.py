@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.restore_limits import DEFAULT_HOOK_TIME, DEFAULT_UNFINISHED
 from pinnace.api.objects import JSONObject, member, text
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocationSpec
-from pinnace.hooks.limit import DEFAULT as DEFAULT_HOOK_TIME
 from pinnace.nonadmin.objects import present
 from pinnace.nonadmin.settings.values import fields, is_zero
 from pinnace.runtime.errors import RuntimeFailure
@@ -92,7 +92,7 @@ class AdminSettings:
     sync_period: Duration = DEFAULT_SYNC_PERIOD
     velero_sync_period: Duration = DEFAULT_VELERO_SYNC_PERIOD
     max_unfinished_backups: int = 0
-    max_unfinished_restores: int = 0
+    max_unfinished_restores: int = DEFAULT_UNFINISHED
     adopted_namespaces: Mapping[str, str] = field(default_factory=dict)
     allowed_endpoints: tuple[str, ...] = ()
     max_hook_time: Duration = DEFAULT_HOOK_TIME

@@ -10,6 +10,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_part
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED, CLUSTER_OWN_KINDS, NAMESPACED_OWN_KINDS
+from pinnace.api.nonadmin.restore_limits import MAX_PARALLEL_FILES
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.names import EVERYTHING
@@ -23,9 +24,6 @@ from pinnace.nonadmin.specs.sizes import size_problem
 
 MAX_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)
 """The longest csiSnapshotTimeout of a tenant: the server's own, unless the administrator enforces another."""
-
-MAX_PARALLEL_FILES: Final = 64
-"""The most parallel files of a tenant: each takes memory of the node agent, which all tenants share."""
 
 _EXCLUDED_BY_SCOPE: Final = {
     "excludedClusterScopedResources": CLUSTER_OWN_KINDS,

@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_part
+from pinnace.api.nonadmin.restore_limits import MAX_SPEC_BYTES
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.storage_location import BackupStorageLocationSpec
-from pinnace.nonadmin.objects import MAX_SPEC_BYTES, is_too_large, present
+from pinnace.nonadmin.objects import is_too_large, present
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.credentials import credentials_problem
 from pinnace.nonadmin.specs.enforcement import filled_in, location_violation

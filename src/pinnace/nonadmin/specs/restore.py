@@ -3,29 +3,26 @@
 (docs/spec: NAC 6.2, 6.6, 17 A12-A15)
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_part
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.api.nonadmin.exclusions import GUARDED_KINDS, SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
+from pinnace.api.nonadmin.restore_limits import (
+    MAX_PARALLEL_FILES,
+    RESTRICTED_FIELDS,
+    RESTRICTED_POLICY,
+    excluded_kinds,
+)
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.selection.label_choice import label_choice_errors
-from pinnace.api.velero.restore import ExistingResourcePolicy, RestoreSpec
+from pinnace.api.velero.restore import RestoreSpec
 from pinnace.nonadmin.objects import present
 from pinnace.nonadmin.settings.admin import AdminSettings
-from pinnace.nonadmin.specs.backup import MAX_PARALLEL_FILES
 from pinnace.nonadmin.specs.enforcement import filled_in, violation
 from pinnace.nonadmin.specs.sizes import size_problem
 
 _PREFIX: Final = "NonAdminRestore spec.restoreSpec"
-_NOT_FOR_TENANTS: Final = (
-    "resourceModifier",
-    "skipDefaultResourceModifier",
-    "resourcePolicy",
-    "restoreStatus",
-)
 _RESTRICTED: Final = "NonAdminRestore nonAdminRestore.spec.restoreSpec"
 
 
@@ -61,10 +58,10 @@ def restore_problem(
     if problem := _backup_problem(spec, non_admin_backup):
         return problem
     # A modifier is a config map of the server's namespace; the role `edit` may not write a status.
-    for name in ("includedNamespaces", "excludedNamespaces", "namespaceMapping", *_NOT_FOR_TENANTS):
+    for name in RESTRICTED_FIELDS:
         if spec.get(name) not in (None, False):
             return f"{_RESTRICTED}.{name} is restricted"
-    if spec.get("existingResourcePolicy") == ExistingResourcePolicy.RECREATE:
+    if spec.get("existingResourcePolicy") == RESTRICTED_POLICY:
         return f"{_RESTRICTED}.existingResourcePolicy is restricted, can only be none or update"
     if spec.get("includeClusterResources"):
         return f"{_RESTRICTED}.includeClusterResources is restricted, can only be set to false"
@@ -110,17 +107,8 @@ def restore_spec(
     spec["backupName"] = text(non_admin_backup, "status", "veleroBackup", "name")
     spec["includedNamespaces"] = [text(non_admin_restore, "metadata", "namespace")]
     spec = filled_in(RestoreSpec, settings.restore, spec)
-    excluded = listed(spec, "excludedResources")
-    if trusted:
-        allowed = settings.restorable_resources
-        excluded = [*excluded, *(kind for kind in GUARDED_KINDS if not _is_among(kind, allowed))]
-    else:
+    if not trusted:
         spec |= {"includeClusterResources": False, "restorePVs": False}
-        excluded = [*excluded, *UNTRUSTED_EXCLUDED, *SNAPSHOT_KINDS]
-    spec["excludedResources"] = [*excluded, "volumesnapshotclasses"]
+    excluded = excluded_kinds(trusted=trusted, allowed=settings.restorable_resources)
+    spec["excludedResources"] = [*listed(spec, "excludedResources"), *excluded, "volumesnapshotclasses"]
     return spec
-
-
-def _is_among(kind: str, allowed: Iterable[str]) -> bool:
-    """Whether a kind is allowed, by its plural alone or with its group."""
-    return kind.partition(".")[0] in {name.partition(".")[0] for name in allowed}

@@ -4,22 +4,19 @@ A run compares every kind with every name, every pod with every hook and every o
 all tenants share the server that does it: the work that a spec can cause is limited, and not only its bytes.
 """
 
-from typing import Any, Final
+from typing import Any
 
+from pinnace.api.nonadmin.restore_limits import (
+    MAX_HOOKS,
+    MAX_ORDERED,
+    MAX_PATTERNS,
+    MAX_SELECTORS,
+    MAX_SPEC_BYTES,
+    MAX_VALUES,
+)
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.selection.names import is_glob
-from pinnace.nonadmin.objects import MAX_SPEC_BYTES, is_too_large
-
-MAX_VALUES: Final = 2_000
-"""Values in all lists and maps together."""
-MAX_SELECTORS: Final = 100
-"""Alternatives in orLabelSelectors."""
-MAX_HOOKS: Final = 100
-"""Entries in the hooks of a spec."""
-MAX_ORDERED: Final = 2_000
-"""Objects in orderedResources: each is a request of its own."""
-MAX_PATTERN_CHARACTERS: Final = 4_096
-"""Characters of all patterns together."""
+from pinnace.nonadmin.objects import is_too_large
 
 
 def size_problem(spec: JSONObject, prefix: str) -> str:
@@ -47,10 +44,9 @@ def size_problem(spec: JSONObject, prefix: str) -> str:
         for each in _texts(spec[name])
         if is_glob(each)
     )
-    if characters > MAX_PATTERN_CHARACTERS:
+    if characters > MAX_PATTERNS:
         return (
-            f"{prefix} has patterns of {characters} characters together,"
-            f" at most {MAX_PATTERN_CHARACTERS} are allowed"
+            f"{prefix} has patterns of {characters} characters together, at most {MAX_PATTERNS} are allowed"
         )
     return ""
 

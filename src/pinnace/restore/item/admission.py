@@ -4,13 +4,13 @@ import msgspec
 
 from pinnace.api.kinds import DATA_UPLOADS, PERSISTENT_VOLUMES
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
+from pinnace.api.nonadmin.restore_limits import TenantLimits
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.notices.codes import Code
 from pinnace.restore.errors import LeftOut
 from pinnace.restore.item.known_kinds import KnownKinds
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.selection.reading import ItemRef
-from pinnace.restore.tenant_limits import TenantLimits
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from pinnace.api import labels
+from pinnace.api.nonadmin.restore_limits import Limit
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
 from pinnace.archive.eventlog import EventLog
@@ -114,7 +115,7 @@ class RestoreRun:
             writer=self.writer,
             archive=self.archive,
             modifying=self.modifying,
-            may_create=self.request.limits is None,
+            may_create=Limit.NAMESPACE not in self.request.kept_limits,
             on_created=self._namespace_created,
         )
 
@@ -146,7 +147,7 @@ class RestoreRun:
         rules = ApplyRules(
             labels=self.labels,
             policy=ExistingResourcePolicy(spec.existing_resource_policy or "none"),
-            only_namespaced=self.request.limits is not None,
+            only_namespaced=Limit.NAMESPACE in self.request.kept_limits,
             namespaces=spec.namespace_mapping,
         )
         return Applier(self.target, self.writer, rules)
@@ -257,5 +258,5 @@ class RestoreRun:
     @cached_property
     def volume_patches(self) -> VolumePatches:
         """Gives settings to new volumes, which are cluster-scoped: for no tenant, and in no dry run."""
-        is_wanted = self.request.limits is None and not self.cluster.is_simulated
+        is_wanted = Limit.VOLUMES not in self.request.kept_limits and not self.cluster.is_simulated
         return VolumePatches(self.cluster.client, self.request.records.infos if is_wanted else ())

@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pinnace.api.nonadmin.restore_limits import TenantLimits
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.archive.runlog import RunLog
@@ -12,7 +13,6 @@ from pinnace.kube.errors import AlreadyExists, Forbidden, Invalid
 from pinnace.kube.resources import APIResource
 from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.tenant_limits import TenantLimits
 from tests.support.clock import LeapingClock
 from tests.support.cluster.server_rules import established
 from tests.unit.restore.world import (

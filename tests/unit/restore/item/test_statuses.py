@@ -154,7 +154,7 @@ async def test_a_definition_that_requires_a_status_gets_that_of_the_backup(tmp_p
 
 
 async def test_a_tenant_cannot_restore_a_status_by_an_annotation(harness: Harness) -> None:
-    from pinnace.restore.tenant_limits import TenantLimits
+    from pinnace.api.nonadmin.restore_limits import TenantLimits
 
     harness.request_fields = {"limits": TenantLimits(creatable=frozenset({("*", "*")}))}
     harness.world.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns-1"}})

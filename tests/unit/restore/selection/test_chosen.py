@@ -14,8 +14,8 @@ from pinnace.api.chosen_objects import (
     encode_chosen,
     parse_object,
 )
+from pinnace.api.nonadmin.restore_limits import TenantLimits
 from pinnace.restore.selection.chosen import dependencies
-from pinnace.restore.tenant_limits import TenantLimits
 from tests.unit.restore.world import Harness, claim, configmap, deployment, obj, pod, volume
 
 SPEC: dict[str, Any] = {

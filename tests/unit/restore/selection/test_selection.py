@@ -7,13 +7,13 @@ import orjson
 import pytest
 
 from pinnace.api.meta import LabelSelector
+from pinnace.api.nonadmin.restore_limits import TenantLimits
 from pinnace.api.velero.restore import RestoreHooks, RestoreResourceHookSpec, RestoreStatusSpec
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.groups import APIGroup, GroupVersion
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.order import DEFAULT_PRIORITIES, main_pass_order
 from pinnace.restore.selection.validation import NON_RESTORABLE
-from pinnace.restore.tenant_limits import TenantLimits
 from tests.unit.restore.world import (
     Harness,
     configmap,

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from pinnace.api import labels
+from pinnace.api.nonadmin.restore_limits import TenantLimits
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.restore import Restore
@@ -22,7 +23,6 @@ from pinnace.operations.finalizing_restores import (
     finalize_restore,
 )
 from pinnace.restore.request import RestoreSettings
-from pinnace.restore.tenant_limits import TenantLimits
 from pinnace.restore.volumes.patches import volume_patch
 from tests.unit.restore.stage import Stage
 from tests.unit.restore.world import Harness, claim, obj, volume

@@ -4,6 +4,7 @@ from functools import partial
 
 import orjson
 
+from pinnace.api.nonadmin.restore_limits import VOLUMES, is_old_storage
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.notices.codes import Code
@@ -11,7 +12,6 @@ from pinnace.restore.errors import LeftOut
 from pinnace.restore.item.applying import Applied, Prepared
 from pinnace.restore.item.handlers.handler import RestoreHandler
 from pinnace.restore.selection.reading import decode
-from pinnace.restore.tenant_limits import VOLUMES, is_old_storage
 from pinnace.restore.volumes.preparing import adjust_claim
 
 

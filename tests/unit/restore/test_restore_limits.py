@@ -1,14 +1,18 @@
 """The kinds that a restore for a tenant may create. (docs/spec: NAC 17 A36)"""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from pinnace.api.nonadmin.restore_limits import ENFORCED_BY, Limit, TenantLimits, is_old_storage
 from pinnace.restore.collaborators import RestoreCollaborators
-from pinnace.restore.tenant_limits import TenantLimits, is_old_storage
 from tests.support.volumes.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import Harness, claim, configmap, discovery, obj, volume
+
+ROOT = Path(__file__).parents[3]
 
 RULES: list[Any] = [
     {"apiGroups": ["", "apps"], "resources": ["configmaps", "deployments"], "verbs": ["create", "get"]},
@@ -178,3 +182,21 @@ def test_a_claim_reference_does_not_count_when_storage_is_compared() -> None:
 
     assert is_old_storage(volume("v", spec={"csi": {"volumeHandle": "h"}}), old)
     assert not is_old_storage(volume("v", spec={"csi": {"volumeHandle": "new"}}), old)
+
+
+def test_the_page_for_administrators_shows_the_limits() -> None:
+    page = (ROOT / "docs/reference/self-service.md").read_text()
+    table = page.split("## The limits of a tenant's restore\n")[1].split("\n## ")[0]
+    rows = [tuple(row.strip("| ").split(" | ")) for row in table.splitlines() if row.startswith("| ")]
+    assert rows[2:] == [(limit.name.lower(), limit.value) for limit in Limit]
+
+
+@pytest.mark.parametrize("limit", Limit)
+def test_whoever_enforces_a_limit_reads_it_from_the_one_page(limit: Limit) -> None:
+    assert ENFORCED_BY[limit]
+    for module, name in ENFORCED_BY[limit].items():
+        source = (ROOT / "src" / module.replace(".", "/")).with_suffix(".py").read_text()
+        assert "from pinnace.api.nonadmin.restore_limits import" in source
+        assert len(re.findall(rf"\b{re.escape(name)}\b", source)) > ("." not in name), (
+            "it is imported and read"
+        )
