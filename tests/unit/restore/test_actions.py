@@ -7,6 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
+from pinnace.api.labels import RESTORE_MUST_INCLUDE
+from pinnace.api.nonadmin.restore_limits import TenantLimits
+from pinnace.kube.resources import PODS
 from pinnace.plugins.builtin.pod_classes import classes_of
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
@@ -14,6 +17,7 @@ from pinnace.plugins.protocols import (
     RestoreItemInput,
     RestoreItemOutput,
 )
+from pinnace.restore.selection.validation import NON_RESTORABLE
 from tests.unit.restore.world import (
     Harness,
     claim,
@@ -360,3 +364,78 @@ async def test_a_kind_that_a_plugin_names_and_that_does_not_exist_is_a_warning(h
 
     (warning,) = results.warnings.velero
     assert warning.startswith("Plugin example.com/recorder is called for no nosuchthing: ")
+
+
+def forcing(value: str, *identifiers: ResourceIdentifier, skip: bool = False) -> Behaviour:
+    def behaviour(given: RestoreItemInput) -> RestoreItemOutput:
+        given.item["metadata"].setdefault("annotations", {})[RESTORE_MUST_INCLUDE] = value
+        return RestoreItemOutput(item=given.item, additional_items=identifiers, skip=skip)
+
+    return behaviour
+
+
+SECRET = identifier("secrets", "s", "ns-2")
+FILTERS: dict[str, Any] = {"excluded_resources": ["secrets"], "included_namespaces": ["ns-1"]}
+
+
+@pytest.mark.spec("AFT-112", "AFT-113")
+@pytest.mark.parametrize(("value", "restored"), [("true", ["ns-2/s"]), ("false", []), ("True", [])])
+async def test_an_action_may_say_that_filters_do_not_count_for_the_items_that_it_names(
+    harness: Harness, value: str, restored: list[str]
+) -> None:
+    harness.actions = [Recorder(forcing(value, SECRET), included_resources=["pods"])]
+
+    await harness.restore(pod("p"), obj("Secret", "s", "ns-2"), **FILTERS)
+
+    assert harness.world.created_of("secrets") == restored
+    created = harness.world.peek(PODS, "p", "ns-1")
+    assert created is not None
+    assert RESTORE_MUST_INCLUDE not in created["metadata"].get("annotations", {})
+
+
+@pytest.mark.spec("AFT-114")
+async def test_an_action_that_skips_its_item_brings_no_others(harness: Harness) -> None:
+    harness.actions = [Recorder(forcing("true", SECRET, skip=True), included_resources=["pods"])]
+
+    await harness.restore(pod("p"), obj("Secret", "s", "ns-2"), **FILTERS)
+
+    assert harness.world.created_of("secrets") == harness.world.created_of("pods") == []
+
+
+@pytest.mark.spec("AFT-115")
+async def test_an_item_brought_along_decides_by_its_own_actions(harness: Harness) -> None:
+    config = identifier("configmaps", "c", "ns-2")
+    harness.actions = [
+        Recorder(forcing("true", SECRET), included_resources=["pods"]),
+        Recorder(naming(config), included_resources=["secrets"]),
+    ]
+
+    await harness.restore(pod("p"), obj("Secret", "s", "ns-2"), configmap("c", "ns-2"), **FILTERS)
+
+    assert harness.world.created_of("secrets") == ["ns-2/s"]
+    assert harness.world.created_of("configmaps") == []
+
+
+async def test_neither_a_stored_object_nor_an_action_for_a_tenant_gets_around_filters(
+    harness: Harness,
+) -> None:
+    stored: dict[str, Any] = {"annotations": {RESTORE_MUST_INCLUDE: "true"}}
+    secret = obj("Secret", "s", "ns-2")
+    harness.actions = [Recorder(naming(SECRET), included_resources=["pods"])]
+    await harness.restore(pod("p", **stored), secret, **FILTERS)
+    assert harness.world.created_of("secrets") == []
+
+    harness.request_fields = {"limits": TenantLimits(creatable=frozenset({("*", "*")}))}
+    harness.actions = [Recorder(forcing("true", SECRET), included_resources=["pods"])]
+    await harness.restore(pod("q"), secret, **FILTERS)
+    assert harness.world.created_of("pods") == ["ns-1/p", "ns-1/q"]
+    assert harness.world.created_of("secrets") == []
+
+
+async def test_what_is_never_restored_is_not_brought_along_either(harness: Harness) -> None:
+    node = identifier("nodes", "n")
+    harness.actions = [Recorder(forcing("true", node), included_resources=["pods"])]
+
+    await harness.restore(pod("p"), obj("Node", "n"), excluded_resources=list(NON_RESTORABLE))
+
+    assert harness.world.created_of("nodes") == []

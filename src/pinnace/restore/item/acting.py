@@ -1,11 +1,11 @@
 """Runs the restore item actions of one item. (docs/spec: RST 15)"""
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 import orjson
 
-from pinnace.api.objects import JSONObject
+from pinnace.api.labels import RESTORE_MUST_INCLUDE
+from pinnace.api.objects import JSONObject, mapping
 from pinnace.archive.errors import ArchiveError
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import notice_of
@@ -20,10 +20,20 @@ ODD_CONTENT: Final = (LookupError, TypeError, ValueError, AttributeError, Recurs
 """The errors that code raises on an object that does not have the structure of its kind."""
 
 
+class RestoreAdditional(Protocol):
+    """Restores an item that an action names."""
+
+    async def __call__(self, identifier: ResourceIdentifier, *, is_forced: bool) -> None:
+        """Restore it; `is_forced` as of `ItemVisit`."""
+
+
 async def run_actions(
-    visit: ItemVisit, item: JSONObject, restore_additional: Callable[[ResourceIdentifier], Awaitable[None]]
+    visit: ItemVisit, item: JSONObject, restore_additional: RestoreAdditional
 ) -> JSONObject:
     """Run the actions for the item, each followed by its additional items.
+
+    An action may say by an annotation that the filters of the restore do not count for those that it names.
+    Only an action can: the annotation of a stored object is dropped. (docs/spec/after-1.18.md, 4.2)
 
     Raises:
         LeftOut: an action says to skip the item.
@@ -33,6 +43,7 @@ async def run_actions(
     actions = run.kinds.actions.for_resource(ref.group_resource)
     if not actions:
         return item
+    _must_include(item)
     from_backup = orjson.loads(visit.raw)
     for applicable in actions:
         if not applicable.wants(ref.target_namespace, item["metadata"].get("labels")):
@@ -43,8 +54,10 @@ async def run_actions(
         if output.skip:
             raise LeftOut(f"left out by the action {applicable.action.name}")
         item = output.item
+        # A tenant's limits are filters, too.
+        is_forced = _must_include(item) and run.request.limits is None
         for identifier in output.additional_items:
-            await restore_additional(identifier)
+            await restore_additional(identifier, is_forced=is_forced)
         if output.operation_id:
             group_resource, _, group = ref.group_resource.partition(".")
             identifier = ResourceIdentifier(
@@ -57,6 +70,11 @@ async def run_actions(
                 error = ref.error(Code.ADDITIONAL_ITEMS_NOT_READY, problem)
                 visit.results.errors.add(ref.target_namespace, error.notice)
     return item
+
+
+def _must_include(item: JSONObject) -> bool:
+    """Whether an action has set the annotation, which is taken off in any case."""
+    return bool(mapping(item, "metadata", "annotations").pop(RESTORE_MUST_INCLUDE, "") == "true")
 
 
 async def _execute(ref: ItemRef, applicable: ApplicableAction, given: RestoreItemInput) -> RestoreItemOutput:

@@ -11,6 +11,7 @@ from pinnace.restore.errors import LeftOut
 from pinnace.restore.item.known_kinds import KnownKinds
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.selection.reading import ItemRef
+from pinnace.restore.selection.validation import NON_RESTORABLE
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +25,24 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     limits: TenantLimits | None
     has_moved_data: bool
 
-    def check(self, ref: ItemRef) -> None:
-        """Raise LeftOut for an item that is not restored; only selected items were filtered before."""
+    def check(self, ref: ItemRef, *, is_forced: bool = False) -> None:
+        """Raise LeftOut for an item that is not restored; only selected items were filtered before.
+
+        Args:
+            is_forced: whether the filters that the user has set do not count.
+        """
+        if is_forced:
+            if ref.group_resource in NON_RESTORABLE:
+                raise LeftOut("its resource is never restored")
+        else:
+            self._check_filters(ref)
+        if left := self.of_kind(ref.group_resource, is_namespaced=bool(ref.target_namespace)):
+            if left.outcome is Outcome.REFUSED:
+                warned = f"{ref.id} was not restored: {left.reason}"
+                left.warning = ref.notice(Code.NOT_PERMITTED_TO_TENANT, warned)
+            raise left
+
+    def _check_filters(self, ref: ItemRef) -> None:
         filters = self.kinds.filters
         if not filters.resources.matches(ref.group_resource):
             raise LeftOut("its resource is excluded")
@@ -33,11 +50,6 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
             raise LeftOut("its namespace is excluded")
         if not ref.original_namespace and not filters.admits_cluster_scoped:
             raise LeftOut("cluster-scoped resources are excluded")
-        if left := self.of_kind(ref.group_resource, is_namespaced=bool(ref.target_namespace)):
-            if left.outcome is Outcome.REFUSED:
-                warned = f"{ref.id} was not restored: {left.reason}"
-                left.warning = ref.notice(Code.NOT_PERMITTED_TO_TENANT, warned)
-            raise left
 
     def of_kind(self, group_resource: str, *, is_namespaced: bool) -> LeftOut | None:
         """Why a kind is not restored: without a warning, or refused; None if it may be."""

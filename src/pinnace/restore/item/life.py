@@ -86,7 +86,7 @@ async def _restore_decoded(visit: ItemVisit, item: JSONObject) -> bool:
 async def _restore_admitted(visit: ItemVisit, item: JSONObject) -> None:
     """Restore an item once that no rule leaves out, in a namespace that exists."""
     run, ref = visit.run, visit.ref
-    run.admission.check(ref)
+    run.admission.check(ref, is_forced=visit.is_forced)
     if ref.target_namespace:
         await run.namespaces.ensure(ref.original_namespace, ref.target_namespace, visit.results)
     handlers = handlers_of(visit)
@@ -146,8 +146,8 @@ async def _restore_claimed(visit: ItemVisit, item: JSONObject, handlers: Sequenc
         await handler.after(sent, applied)
 
 
-async def _restore_additional(parent: ItemVisit, identifier: ResourceIdentifier) -> None:
-    """Restore an item that an action of another one names."""
+async def _restore_additional(parent: ItemVisit, identifier: ResourceIdentifier, *, is_forced: bool) -> None:
+    """Restore an item that an action of another one names; `is_forced` as of `ItemVisit`."""
     run, results, chain = parent.run, parent.results, parent.chain
     namespace = run.kinds.filters.target_namespace(identifier.namespace)
     ref = ItemRef(identifier.group_resource, identifier.namespace, namespace, identifier.name)
@@ -173,7 +173,7 @@ async def _restore_additional(parent: ItemVisit, identifier: ResourceIdentifier)
         raise ItemError(ref.notice(Code.ADDITIONAL_ITEMS_TOO_DEEP, message))
     chain.nesting += 1
     try:
-        await _restore_decoded(ItemVisit(run, ref, raw, results, chain), item)
+        await _restore_decoded(ItemVisit(run, ref, raw, results, chain, is_forced), item)
     finally:
         chain.nesting -= 1
 

@@ -18,6 +18,7 @@ class ItemVisit(msgspec.Struct, frozen=True):
         raw: its bytes in the backup.
         results: get its warnings and errors.
         chain: the selected item that it belongs to.
+        is_forced: whether the filters of the restore do not count, as an action of another item says.
     """
 
     run: RestoreRun
@@ -25,6 +26,7 @@ class ItemVisit(msgspec.Struct, frozen=True):
     raw: bytes
     results: Results
     chain: Chain
+    is_forced: bool = False
 
     async def exists(self, item: JSONObject) -> bool:
         """Whether the item exists in the cluster already; then it is not changed, as in any restore."""
