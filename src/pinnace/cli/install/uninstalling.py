@@ -47,8 +47,8 @@ def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
         lost = run_async(_losses(settings))
         click.echo(
             f"You are about to uninstall Pinnace: namespace {settings.namespace} with all that is in it, its "
-            "access rights, and the custom resource definitions with all Backup, Restore and Schedule "
-            "objects of the cluster, those of a Velero server too. What the backup locations hold stays."
+            "access rights, and the custom resource definitions. All Backup, Restore and Schedule objects of "
+            "the cluster go with these, those of a Velero server too. What the backup locations hold stays."
         )
         if lost:
             click.echo(f"To be deleted with them: {lost}.")

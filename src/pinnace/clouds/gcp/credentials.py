@@ -146,7 +146,7 @@ def _from_file(path: Path) -> ServiceAccount | AuthorizedUser | LibraryAccount:
         return LibraryAccount(kind=kind, info=values, project=text("quota_project_id"))
     raise StoreConfigError(
         f"the Google credentials file is of type {kind!r}: use a key of a service account, what gcloud wrote "
-        "for a user, workload identity federation, or no file where machine or pod have a service account"
+        "for a user, or workload identity federation; a machine or pod with a service account needs no file"
     )
 
 

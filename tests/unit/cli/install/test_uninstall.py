@@ -134,8 +134,8 @@ def test_nothing_is_deleted_until_the_question_is_answered_with_yes(
     assert cluster.writes() == []
     assert capsys.readouterr().out == (
         "You are about to uninstall Pinnace: namespace velero with all that is in it, its access rights, and "
-        "the custom resource definitions with all Backup, Restore and Schedule objects of the cluster, "
-        "those of a Velero server too. What the backup locations hold stays.\n"
+        "the custom resource definitions. All Backup, Restore and Schedule objects of the cluster go with "
+        "these, those of a Velero server too. What the backup locations hold stays.\n"
         "Are you sure you want to continue (Y/N)? "
     )
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
