@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
+from secrets import token_urlsafe
 from types import TracebackType
 from typing import Self
 
@@ -154,9 +155,15 @@ class ControlPlane:
 
         Args:
             server: URL that clients shall use.
-            client: certificate of the user; the administrator's when left out.
+            client: certificate of the user. The administrator, when left out, has a token: the API server
+                looks it up, where it verifies the certificate of a client with each of its requests.
         """
-        user = client or KeyPair(self._pki / "admin.crt", self._pki / "admin.key")
+        user = {"token": self._token.read_text()}
+        if client:
+            user = {
+                "client-certificate-data": _base64_of(client.certificate),
+                "client-key-data": _base64_of(client.key),
+            }
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -169,15 +176,7 @@ class ControlPlane:
                     },
                 }
             ],
-            "users": [
-                {
-                    "name": self.name,
-                    "user": {
-                        "client-certificate-data": _base64_of(user.certificate),
-                        "client-key-data": _base64_of(user.key),
-                    },
-                }
-            ],
+            "users": [{"name": self.name, "user": user}],
             "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": self.name}}],
             "current-context": self.name,
         }
@@ -209,6 +208,11 @@ class ControlPlane:
     def _pki(self) -> Path:
         return self.directory / "pki"
 
+    @property
+    def _token(self) -> Path:
+        """The administrator's token."""
+        return self._pki / "admin.token"
+
     def _prepare(self) -> None:
         """Make keys, certificates and the kubeconfig."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -220,6 +224,9 @@ class ControlPlane:
         )
         self._authority.issue_client("admin", user="kubernetes-admin", groups=("system:masters",))
         issue_signing_key(self._pki, "service-accounts")
+        token = token_urlsafe()
+        write_secret(self._token, token.encode())
+        write_secret(self._pki / "tokens.csv", f"{token},kubernetes-admin,admin,system:masters\n".encode())
         self.write_kubeconfig(self.kubeconfig, server=self.url)
         for program in ("controller-manager", "scheduler"):
             self.write_kubeconfig(
@@ -251,6 +258,7 @@ class ControlPlane:
             f"--tls-cert-file={pki / 'server.crt'}",
             f"--tls-private-key-file={pki / 'server.key'}",
             f"--client-ca-file={pki / 'ca.crt'}",
+            f"--token-auth-file={pki / 'tokens.csv'}",
             f"--cert-dir={pki}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={pki / 'service-accounts.pub'}",
