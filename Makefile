@@ -2,8 +2,8 @@
 
 PYTHON := .venv/bin/python
 # Parallel test processes; each has servers of its own, 600 MiB where tests need a cluster, 800 with a node.
-# They wait for servers and pods half of the time, so that it takes three to keep two cores busy.
-JOBS ?= 3
+# They wait for servers half of the time, and two of them for pods, so that it takes four to keep two cores busy.
+JOBS ?= 4
 IN_PARALLEL = -n $(JOBS) --dist loadfile
 PYTEST = $(PYTHON) -m pytest $(IN_PARALLEL)
 INSTALLED := .venv/.installed
