@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 POLL_SECONDS = 0.05
 MOST_POLL_SECONDS = 0.25
-"""The longest pause of `eventually`: a look at a cluster costs milliseconds of its server and the test."""
+"""The longest pause of `eventually`, and that of agents: a look at a cluster costs some milliseconds."""
 
 PATIENCE_SECONDS = 120.0
 """How long tests wait for another process. It is rarely needed: a busy machine can be ten times slower."""

@@ -27,7 +27,7 @@ from pinnace.volumes.uploader.passwords import REPOSITORY_SECRET_NAME, SECRET_KE
 from pinnace.volumes.uploaders import Uploaders
 from tests.e2e.without_server.command import Pinnace
 from tests.support.servers.sites import Site
-from tests.support.waiting import POLL_SECONDS, eventually
+from tests.support.waiting import MOST_POLL_SECONDS, eventually
 
 PASSWORD = b"a password"
 NAME = "shop-default-kopia-x"
@@ -65,7 +65,7 @@ class Kubelet:
                     await self._status(pod, {"phase": "Running"})
                 elif text(pod, "status", "phase") == "Running" and self.may_run.is_set():
                     await self._run(pod)
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(MOST_POLL_SECONDS)
 
     async def _run(self, pod: JSONObject) -> None:
         [container] = pod["spec"]["containers"]

@@ -35,7 +35,7 @@ from pinnace.volumes.uploader.locks import RepositoryLocks
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 from pinnace.volumes.uploaders import Uploaders
 from tests.support.servers.sites import Serve, Site, running
-from tests.support.waiting import POLL_SECONDS, eventually
+from tests.support.waiting import MOST_POLL_SECONDS, eventually
 
 ORDERS = {"podvolumebackups": "back_up", "podvolumerestores": "restore"}
 
@@ -77,7 +77,7 @@ class Agent:
                 for pod_volume in await self.site.client.list_all(velero(plural), self.site.namespace):
                     if (pod_volume.get("status") or {}).get("phase") in (None, "", "New"):
                         await self._end(plural, pod_volume, await self._do(plural, pod_volume))
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(MOST_POLL_SECONDS)
 
     async def _do(self, plural: str, pod_volume: JSONObject) -> JSONObject:
         if self.fails:

@@ -51,7 +51,7 @@ class ScriptedSnapshots:
                 if self.binds and "boundVolumeSnapshotContentName" not in (snapshot.get("status") or {}):
                     await self._bind(snapshot)
             await self._look_after_contents()
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(2 * POLL_SECONDS)
 
     async def _bind(self, snapshot: JSONObject) -> None:
         source = snapshot["spec"]["source"]
