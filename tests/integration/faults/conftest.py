@@ -69,6 +69,13 @@ async def store(tmp_path: Path) -> AsyncIterator[BackupStore]:
 
 
 @pytest.fixture
+async def stored(lab: Lab, store: BackupStore, tmp_path: Path) -> BackupStore:
+    """The location with a good backup b1 of the application; only the first test of a module makes it."""
+    await lab.place_backup(store, tmp_path / "store")
+    return store
+
+
+@pytest.fixture
 async def reach(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Reach]:
     """A function that connects through a proxy, or as another user, with short deadlines and few retries."""
     async with AsyncExitStack() as stack:

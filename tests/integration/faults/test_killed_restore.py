@@ -13,7 +13,7 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Stall
 from hack.cluster.proxy import FaultProxy
-from pinnace.api.phases import BackupPhase, RestorePhase
+from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound
@@ -43,13 +43,6 @@ def slow(control_plane: ControlPlane, proxy: FaultProxy, tmp_path: Path) -> Comm
     """The command line through the proxy."""
     kubeconfig = control_plane.write_kubeconfig(tmp_path / "slow", server=proxy.url)
     return CommandLine(directory=tmp_path, kubeconfig=kubeconfig)
-
-
-@pytest.fixture
-async def stored(lab: Lab, store: BackupStore) -> BackupStore:
-    """A location with a good backup b1."""
-    assert (await lab.back_up(store)).status.phase == BackupPhase.COMPLETED
-    return store
 
 
 def restore(lab: Lab, tmp_path: Path, name: str, target: str) -> list[str]:

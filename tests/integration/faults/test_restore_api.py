@@ -32,14 +32,6 @@ async def proxy(control_plane: ControlPlane, fault_proxy: StartProxy) -> FaultPr
     return await fault_proxy(control_plane)
 
 
-@pytest.fixture
-async def stored(lab: Lab, store: BackupStore) -> BackupStore:
-    """A location with a good backup b1 of the application."""
-    done = await lab.back_up(store)
-    assert done.status.phase == "Completed"
-    return store
-
-
 PASSING: Sequence[tuple[str, Fault, int]] = [
     ("throttled", too_many_requests(retry_after_seconds=1), 2),
     ("throttled-without-a-time", too_many_requests(retry_after_seconds=None), 6),

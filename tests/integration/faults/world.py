@@ -80,6 +80,8 @@ SELECTED = [resource.group_resource for resource in COMPARED]
 _READ_BY_PEOPLE = ("-logs.gz", "-results.gz", "-pinnace-index.json.gz")
 _WHOLE: dict[str, Mapping[str, bytes]] = {}
 """By application: what the backup held that was restored and found whole."""
+_GOOD: dict[str, Mapping[Path, bytes]] = {}
+"""By application: the files of a location with a good backup."""
 
 
 class SmallPages(KubeClient):
@@ -309,6 +311,13 @@ class Lab:
         assert done.status.completion_timestamp is not None
         return done
 
+    async def place_backup(self, store: BackupStore, root: Path) -> None:
+        """Put a good backup b1 into a location in a folder: of the application, made once and then copied."""
+        if self.namespace not in _GOOD:
+            assert (await self.back_up(store)).status.phase == BackupPhase.COMPLETED
+            _GOOD[self.namespace] = _read_tree(root)
+        _write_tree(root, _GOOD[self.namespace])
+
     async def prepared(self, name: str, **spec: Any) -> Backup:
         version = await self.client.version()
         prepared = prepare_backup(
@@ -436,6 +445,16 @@ class Lab:
                 await self.client.delete(NAMESPACES, target)
             except NotFound:
                 continue
+
+
+def _read_tree(root: Path) -> Mapping[Path, bytes]:
+    return {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def _write_tree(root: Path, files: Mapping[Path, bytes]) -> None:
+    for path, content in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content)
 
 
 async def stored_keys(store: BackupStore) -> list[str]:
