@@ -93,20 +93,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
         after = await _advanced(operators, before, self.clock.now(), limit, cancel)
         if after != before:
             await self.store.put_item_operations(name, encode_operations(backup, after))
-        counts = OperationCounts.of(after)
-        status = backup.status
-        errors = status.errors + counts.failed - status.backup_item_operations_failed
-        return msgspec.structs.replace(
-            backup,
-            status=msgspec.structs.replace(
-                status,
-                phase=phases.ended(errors, operations=counts.pending, finalizing=True),
-                errors=errors,
-                backup_item_operations_attempted=counts.attempted,
-                backup_item_operations_completed=counts.completed,
-                backup_item_operations_failed=counts.failed,
-            ),
-        )
+        return _counted(backup, after, "backup_item_operations")
 
     async def restore(self, restore: Restore, *, cancel: str = "") -> Restore:
         """As `backup`, for a Restore. Raises StorageError, OperationsChanged."""
@@ -117,20 +104,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
         after = await _advanced(operators, before, self.clock.now(), limit, cancel)
         if after != before:
             await self.store.put_restore_item_operations(name, encode_operations(restore, after))
-        counts = OperationCounts.of(after)
-        status = restore.status
-        errors = status.errors + counts.failed - status.restore_item_operations_failed
-        return msgspec.structs.replace(
-            restore,
-            status=msgspec.structs.replace(
-                status,
-                phase=phases.ended(errors, operations=counts.pending, finalizing=True),
-                errors=errors,
-                restore_item_operations_attempted=counts.attempted,
-                restore_item_operations_completed=counts.completed,
-                restore_item_operations_failed=counts.failed,
-            ),
-        )
+        return _counted(restore, after, "restore_item_operations")
 
     def _backup_actions(self) -> Sequence[BackupItemActionV2]:
         given = self.plugins.backup_actions
@@ -145,6 +119,20 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
             *self.builtin_restore_actions,
             *(action for action in given if isinstance(action, RestoreItemActionV2)),
         ]
+
+
+def _counted(about: _AboutT, operations: Sequence[ItemOperation], members: str) -> _AboutT:
+    """The Backup or Restore with the numbers of its operations, whose fields begin with `members`."""
+    counts, status = OperationCounts.of(operations), about.status
+    errors = status.errors + counts.failed - getattr(status, f"{members}_failed")
+    numbers = {
+        f"{members}_attempted": counts.attempted,
+        f"{members}_completed": counts.completed,
+        f"{members}_failed": counts.failed,
+    }
+    phase = phases.ended(errors, operations=counts.pending, finalizing=True)
+    status = msgspec.structs.replace(status, phase=phase, errors=errors, **numbers)
+    return msgspec.structs.replace(about, status=status)
 
 
 async def finalize_backup(

@@ -11,6 +11,7 @@ from yarl import URL
 from pinnace.api.values.digits import is_digits
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.store_access.requests import (
+    Complaint,
     Reply,
     RequestPolicy,
     Tries,
@@ -96,7 +97,7 @@ class Download:
             await tries.wait()
         if _is_strange(reply):
             what = f"cannot read {self._source.key!r}"
-            raise not_an_answer(self._source.url, reply, _complaint(reply), what=what)
+            raise not_an_answer(self._source.url, reply, no_object(reply), what=what)
         raise await self._source.refusal(reply)
 
     async def blocks(self) -> AsyncGenerator[bytes, None]:
@@ -201,12 +202,17 @@ def _begins_at(offset: int, content_range: str) -> bool:
 
 def _is_strange(reply: Reply) -> bool:
     """Whether an answer claims to be the object but cannot be."""
-    return reply.status in (200, 206) and bool(_complaint(reply))
+    return reply.status in (200, 206) and bool(no_object(reply))
 
 
-def _complaint(reply: Reply) -> str:
-    if complaint := web_page(reply):
-        return complaint
+def no_object(reply: Reply, complaint: Complaint = web_page, what: str = "object") -> str:
+    """The complaint about an answer that claims that there is an object; empty if there is none.
+
+    Args:
+        complaint: that of the service about any answer.
+    """
+    if found := complaint(reply):
+        return found
     if "ETag" not in reply.headers or not is_digits(reply.headers.get("Content-Length", "")):
-        return "it gave the object no ETag and size"  # without a size, an early end would look like the end
+        return f"it gave the {what} no ETag and size"  # without a size, an early end would look like the end
     return ""

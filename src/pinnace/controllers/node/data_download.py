@@ -1,5 +1,6 @@
 """The DataDownload controller of a node: fills volumes that are mounted on it. (docs/spec: BEY 6.7)"""
 
+from functools import partial
 from typing import Final
 
 from pinnace.api.objects import JSONObject
@@ -8,7 +9,7 @@ from pinnace.controllers.node.moving import STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import whole_number
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
-from pinnace.controllers.node.resuming import take_up_left
+from pinnace.controllers.node.resuming import watch_work
 from pinnace.controllers.node.scope import NodeMetrics
 from pinnace.kube.resources import DATA_DOWNLOADS
 from pinnace.runtime.controller import Controller
@@ -68,14 +69,6 @@ def controller(parts: NodeParts) -> NodeController:
         parts.scope, DATA_DOWNLOADS, DataDownload, work, startable=STARTABLE, slots=parts.limits.restoring
     )
     made = Controller(NAME, reconciler.reconcile, workers=parts.limits.restorers, clock=parts.scope.clock)
-    made.watch(parts.downloads, predicate=moving.is_wanted)
-    parts.downloads.add_handlers(
-        on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
-    )
-
-    take_up_left(made, parts.downloads, reconciler, parts)
-
-    async def fail_orphans() -> None:
-        await fail_left(reconciler, moving.orphans(parts.downloads))
-
+    watch_work(made, parts.downloads, reconciler, parts, is_wanted=moving.is_wanted)
+    fail_orphans = partial(fail_left, reconciler, moving, parts.downloads)
     return NodeController(controller=made, fail_orphans=fail_orphans)

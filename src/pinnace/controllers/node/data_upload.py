@@ -11,7 +11,7 @@ from pinnace.controllers.node.moving import REQUESTER, STARTABLE, Moving, fail_l
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import REQUESTER_TAG, whole_number
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
-from pinnace.controllers.node.resuming import take_up_left
+from pinnace.controllers.node.resuming import watch_work
 from pinnace.controllers.node.saving import discard, save_held, status_of
 from pinnace.controllers.node.scope import NodeMetrics
 from pinnace.kube.resources import DATA_UPLOADS
@@ -94,14 +94,6 @@ def controller(parts: NodeParts) -> NodeController:
         parts.scope, DATA_UPLOADS, DataUpload, work, startable=STARTABLE, slots=parts.limits.saving
     )
     made = Controller(NAME, reconciler.reconcile, workers=parts.limits.savers, clock=parts.scope.clock)
-    made.watch(parts.uploads, predicate=moving.is_wanted)
-    parts.uploads.add_handlers(
-        on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
-    )
-
-    take_up_left(made, parts.uploads, reconciler, parts)
-
-    async def fail_orphans() -> None:
-        await fail_left(reconciler, moving.orphans(parts.uploads))
-
+    watch_work(made, parts.uploads, reconciler, parts, is_wanted=moving.is_wanted)
+    fail_orphans = partial(fail_left, reconciler, moving, parts.uploads)
     return NodeController(controller=made, fail_orphans=fail_orphans)

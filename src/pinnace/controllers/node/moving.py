@@ -72,8 +72,9 @@ class Moving:
 
 async def fail_left(
     reconciler: PodVolumeReconciler[DataUpload] | PodVolumeReconciler[DataDownload],
-    orphans: list[JSONObject],
+    moving: Moving,
+    objects: Informer,
 ) -> None:
-    """Fail those of these objects that an agent of another version has begun."""
-    for obj in orphans:
+    """Fail those of the objects InProgress on this node that an agent of another version has begun."""
+    for obj in moving.orphans(objects):
         await reconciler.fail_orphan(obj)

@@ -19,7 +19,7 @@ from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.controllers.node.holding import was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
-from pinnace.controllers.node.resuming import take_up_left
+from pinnace.controllers.node.resuming import watch_work
 from pinnace.controllers.node.saving import discard, save_held, status_of
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes, VolumeContent
@@ -251,9 +251,5 @@ def controller(parts: NodeParts) -> NodeController:
     work = PodVolumeBackupWork(parts.scope, parts.volumes, parts.uploaders, parts.backups)
     reconciler = new_reconciler(parts.scope, work, parts.limits.saving)
     made = Controller(NAME, reconciler.reconcile, workers=parts.limits.savers, clock=parts.scope.clock)
-    made.watch(parts.backups, keys=work.enqueued, predicate=work.is_wanted)
-    parts.backups.add_handlers(
-        on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
-    )
-    take_up_left(made, parts.backups, reconciler, parts, work.enqueued)
+    watch_work(made, parts.backups, reconciler, parts, is_wanted=work.is_wanted, keys=work.enqueued)
     return NodeController(controller=made, fail_orphans=partial(work.fail_orphans, reconciler))

@@ -21,7 +21,7 @@ from pinnace.controllers.node.holding import NODE_ANNOTATION, Holding, was_begun
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders, whole_number
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
-from pinnace.controllers.node.resuming import take_up_left
+from pinnace.controllers.node.resuming import watch_work
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.controllers.shared.waiting_pods import (
@@ -250,11 +250,7 @@ def controller(parts: NodeParts) -> NodeController:
     )
     reconciler = new_reconciler(parts.scope, work, parts.limits.restoring)
     made = Controller(NAME, reconciler.reconcile, workers=parts.limits.restorers, clock=parts.scope.clock)
-    made.watch(parts.restores, predicate=work.is_wanted)
     made.watch(parts.pods, keys=work.keys_of_waiting, predicate=is_waiting)
-    parts.restores.add_handlers(
-        on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
-    )
 
     def pod_changed(pod: JSONObject) -> None:
         # The kubelet cannot unmount the volumes while a restore still writes to them.
@@ -271,6 +267,6 @@ def controller(parts: NodeParts) -> NodeController:
         for key in work.keys_of_waiting(pod):
             made.enqueue(key)
 
-    take_up_left(made, parts.restores, reconciler, parts)
+    watch_work(made, parts.restores, reconciler, parts, is_wanted=work.is_wanted)
     parts.pods.add_handlers(on_update=lambda _old, new: pod_changed(new), on_delete=pod_deleted)
     return NodeController(controller=made, fail_orphans=partial(work.fail_orphans, reconciler))

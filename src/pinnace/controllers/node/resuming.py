@@ -11,26 +11,45 @@ from pinnace.runtime.controller import Controller, KeyMapping, own_key
 from pinnace.runtime.informer import Informer
 
 
-class Successor(Protocol):
-    """Tells which objects it may take up."""
+class Worker(Protocol):
+    """Works on objects, and tells which ones it may take up."""
+
+    def changed(self, obj: JSONObject) -> None:
+        """Learn of a change of an object."""
+        ...
+
+    def deleted(self, obj: JSONObject) -> None:
+        """Learn that an object is gone."""
+        ...
 
     def is_left(self, obj: JSONObject) -> bool:
         """Whether another agent of this node has begun the work, and may have left it."""
         ...
 
 
-def take_up_left(
-    made: Controller, objects: Informer, successor: Successor, parts: NodeParts, keys: KeyMapping = own_key
+def watch_work(
+    made: Controller,
+    objects: Informer,
+    worker: Worker,
+    parts: NodeParts,
+    *,
+    is_wanted: Callable[[JSONObject], bool],
+    keys: KeyMapping = own_key,
 ) -> None:
-    """Queue objects that other agents left: when the controller starts, and when the pod of one has ended."""
-    made.watch(objects, keys=keys, predicate=successor.is_left)
+    """Queue the objects that are wanted, and tell the worker of what becomes of them.
+
+    Objects that other agents left are queued, too: at the start, and when the pod of such an agent has ended.
+    """
+    made.watch(objects, keys=keys, predicate=is_wanted)
+    objects.add_handlers(on_update=lambda _old, new: worker.changed(new), on_delete=worker.deleted)
+    made.watch(objects, keys=keys, predicate=worker.is_left)
 
     def agent_ended(pod: JSONObject) -> None:
         metadata = pod["metadata"]
         if metadata["namespace"] != parts.scope.namespace:
             return
         for obj in objects.objects():
-            if successor.is_left(obj) and pod_of_holder(obj) == metadata["name"]:
+            if worker.is_left(obj) and pod_of_holder(obj) == metadata["name"]:
                 for key in keys(obj):
                     made.enqueue(key)
 

@@ -14,11 +14,10 @@ import aiohttp
 
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.clock import Clock
-from pinnace.api.values.digits import is_digits
 from pinnace.clouds.aws.signing import quote_key, quote_query
 from pinnace.storage.azure.account import SAS_VARIABLE, AccountKey, SharedAccess
 from pinnace.storage.azure.signing import StorageAccount, read_sas, shared_key_headers, with_version
-from pinnace.storage.downloads import ObjectURL
+from pinnace.storage.downloads import ObjectURL, no_object
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.interface import Body, ListPage
 from pinnace.storage.upload import upload
@@ -163,7 +162,9 @@ class ContainerRequests:
 
     async def _head(self, key: str) -> Reply | None:
         """The answer to HEAD, None if there is no such blob."""
-        reply = await self._send("HEAD", self._blob_url(key), complaint=_no_blob)
+        reply = await self._send(
+            "HEAD", self._blob_url(key), complaint=partial(no_object, complaint=_not_of_service, what="blob")
+        )
         if _is_missing_blob(reply):
             return None
         _check(f"cannot look for {key!r}", reply)
@@ -270,15 +271,6 @@ def _not_stored(digest: str, reply: Reply) -> str:
         return "something that is created has the status 201"
     found = reply.headers.get("Content-MD5", digest)
     return "" if found == digest else f"the sum {found} is not that of what was sent ({digest})"
-
-
-def _no_blob(reply: Reply) -> str:
-    """The complaint about an answer to HEAD that claims that there is a blob."""
-    if complaint := _not_of_service(reply):
-        return complaint
-    if "ETag" not in reply.headers or not is_digits(reply.headers.get("Content-Length", "")):
-        return "it gave the blob no ETag and size"
-    return ""
 
 
 def _no_list(prefix: str, reply: Reply) -> str:

@@ -20,11 +20,10 @@ import aiohttp
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.clock import Clock
 from pinnace.api.values.counts import counted
-from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import known_time
 from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.clouds.aws.signing import EMPTY_HASH, Signer, quote_key, quote_query, signed_headers
-from pinnace.storage.downloads import ObjectURL
+from pinnace.storage.downloads import ObjectURL, no_object
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.http_store import SignURL
 from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
@@ -177,7 +176,7 @@ class BucketRequests:
         """The answer to HEAD, None if there is no such object."""
         what = f"cannot look for {key!r}"
         url = self._object_url(key)
-        reply = await self._send(Request(method="HEAD", url=url, complaint=_no_object, what=what))
+        reply = await self._send(Request(method="HEAD", url=url, complaint=no_object, what=what))
         if reply.status == 400 and _is_overlong(key):
             return None  # stores over a file system refuse such names, and can hold none
         if reply.status != 404:
@@ -421,15 +420,6 @@ def _not_completed(parts: int, reply: Reply) -> str:
         return "it gave the object no ETag"
     if (count := _MULTIPART_ETAG.fullmatch(etag)) and int(count[1]) != parts:
         return f"the ETag {etag} is not that of an object of {counted(parts, 'part')}"
-    return ""
-
-
-def _no_object(reply: Reply) -> str:
-    """The complaint about an answer to HEAD that claims that there is an object."""
-    if complaint := web_page(reply):
-        return complaint
-    if "ETag" not in reply.headers or not is_digits(reply.headers.get("Content-Length", "")):
-        return "it gave the object no ETag and size"
     return ""
 
 

@@ -8,7 +8,7 @@ processes, and are removed as stale when their owner is dead.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
 
@@ -55,23 +55,21 @@ class RepositoryLocks:
     def __init__(self) -> None:
         self._locks: dict[str, _Lock] = {}
 
-    @asynccontextmanager
-    async def shared(self, name: str) -> AsyncIterator[None]:
+    def shared(self, name: str) -> AbstractAsyncContextManager[None]:
         """Hold the shared lock: for saving, restoring, opening, and removing stale locks."""
-        await self._acquire(name, exclusive=False)
-        try:
-            yield
-        finally:
-            self._release(name, exclusive=False)
+        return self._held(name, exclusive=False)
+
+    def exclusive(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Hold the exclusive lock: for making the repository, pruning it and forgetting snapshots."""
+        return self._held(name, exclusive=True)
 
     @asynccontextmanager
-    async def exclusive(self, name: str) -> AsyncIterator[None]:
-        """Hold the exclusive lock: for making the repository, pruning it and forgetting snapshots."""
-        await self._acquire(name, exclusive=True)
+    async def _held(self, name: str, *, exclusive: bool) -> AsyncIterator[None]:
+        await self._acquire(name, exclusive=exclusive)
         try:
             yield
         finally:
-            self._release(name, exclusive=True)
+            self._release(name, exclusive=exclusive)
 
     async def _acquire(self, name: str, *, exclusive: bool) -> None:
         lock = self._locks.setdefault(name, _Lock())
