@@ -8,6 +8,7 @@ import pytest
 from pinnace.aio.blocking import finish, in_thread
 from pinnace.storage.errors import StorageError
 from pinnace.storage.together import together
+from tests.support.tasks import settled
 
 
 async def test_a_cancelled_caller_waits_for_its_thread() -> None:
@@ -24,7 +25,7 @@ async def test_a_cancelled_caller_waits_for_its_thread() -> None:
     caller = asyncio.create_task(in_thread(work))
     await started.wait()
     caller.cancel()
-    await asyncio.sleep(0)
+    await settled()
     assert not caller.done()
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
@@ -51,7 +52,7 @@ async def test_clean_up_ends_before_the_cancellation_continues() -> None:
     caller = asyncio.create_task(finish(work(), limit_seconds=30))
     await started.wait()
     caller.cancel()
-    await asyncio.sleep(0)
+    await settled()
     caller.cancel()
     go_on.set()
     with pytest.raises(asyncio.CancelledError):

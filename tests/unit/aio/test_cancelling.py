@@ -6,6 +6,7 @@ import pytest
 
 from pinnace.aio.cancelling import pass_cancellation
 from pinnace.aio.racing import unless_stopped
+from tests.support.tasks import settled
 
 
 @pytest.mark.found("K-F4")
@@ -17,7 +18,7 @@ async def test_a_cancellation_that_became_another_error_is_raised_after_all() ->
             pass_cancellation(ValueError("not in deque"))
 
     task = asyncio.create_task(work())
-    await asyncio.sleep(0)
+    await settled()
     task.cancel()
     with pytest.raises(asyncio.CancelledError) as caught:
         await task

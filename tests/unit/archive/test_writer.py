@@ -173,7 +173,7 @@ async def test_a_caller_that_is_cancelled_takes_no_batch_from_the_worker(tmp_pat
             if number < 2:
                 await archive.flush_if_full()
         waiting = asyncio.create_task(archive.flush_if_full())
-        await asyncio.sleep(0)
+        await settled()
         assert waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

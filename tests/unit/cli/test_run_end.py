@@ -30,6 +30,7 @@ from pinnace.kube.resources import velero
 from pinnace.kube.transport.silence import Silence
 from pinnace.kube.watching import WatchEvent
 from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 from tests.unit.cli.cluster import connected
 
 CREATED = {"metadata": {"name": "b", "namespace": "velero", "uid": "1", "resourceVersion": "10"}}
@@ -232,7 +233,7 @@ class Leases:
     async def watch(self, *_: object, **__: object) -> AsyncGenerator[WatchEvent, None]:
         yield modified(self._phase)
         await self.looked.wait()
-        await asyncio.sleep(0.05)
+        await settled()
         yield modified("Completed")
 
     async def get(self, _resource: object, name: str, namespace: str) -> dict[str, Any]:

@@ -11,6 +11,15 @@ from pinnace.aio.racing import unless_stopped
 from pinnace.server.signals import stop_on_signals
 
 
+async def delivered() -> None:
+    """Return when the signals that were sent before have been handled: the loop handles them in order."""
+    last, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, last.set)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    await last.wait()
+    loop.remove_signal_handler(signal.SIGUSR1)
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 async def test_a_signal_sets_the_event_once(signum: signal.Signals, caplog: pytest.LogCaptureFixture) -> None:
     stop = asyncio.Event()
@@ -18,7 +27,7 @@ async def test_a_signal_sets_the_event_once(signum: signal.Signals, caplog: pyte
         os.kill(os.getpid(), signum)
         await stop.wait()
         os.kill(os.getpid(), signum)
-        await asyncio.sleep(0)
+        await delivered()
 
     assert caplog.messages == [f"Received signal {signum.name}, shutting down"]
 
@@ -29,7 +38,7 @@ async def test_the_first_signal_begins_the_stop() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await stop.wait()
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.sleep(0)
+        await delivered()
     assert begun == [True]
 
 

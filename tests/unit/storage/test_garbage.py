@@ -4,7 +4,6 @@ A server opens locations as long as it lives, and its collector runs seldom whil
 that waited for it held half a megabyte of certificates, which Python does not see and so does not count.
 """
 
-import asyncio
 import base64
 import gc
 import hashlib
@@ -29,6 +28,7 @@ from pinnace.storage.interface import ObjectStore, read_all
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from pinnace.store_access.requests import tls_context
+from tests.support.tasks import settled
 
 Open = Callable[[str, str, Path], ObjectStore]
 OPENINGS = 3
@@ -115,7 +115,7 @@ async def test_a_closed_store_leaves_no_garbage(
 async def assert_no_garbage(work: Callable[[], Awaitable[None]]) -> None:
     """Nothing is left of several rounds but what asyncio itself leaves of a connection, which is small."""
     await work()
-    await asyncio.sleep(0)
+    await settled()
     gc.collect()
     gc.freeze()  # what other tests have left is not looked through again
     gc.disable()
@@ -123,8 +123,7 @@ async def assert_no_garbage(work: Callable[[], Awaitable[None]]) -> None:
     try:
         for _ in range(OPENINGS):
             await work()
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await settled()
         gc.collect()
         found = Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.garbage)
     finally:

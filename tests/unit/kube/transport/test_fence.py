@@ -10,6 +10,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotLeading
 from pinnace.kube.resources import CONFIGMAPS
 from tests.support.fences import TestFence
+from tests.support.tasks import settled
 from tests.unit.kube.scripted import ScriptedServer, answer_json, answer_status, connected, scripted_server
 
 COLLECTION = "/api/v1/namespaces/demo/configmaps"
@@ -121,7 +122,7 @@ async def test_writes_that_wait_leave_the_slots_to_the_renewal(server: ScriptedS
     async with connected(server, max_in_flight=1) as client:
         leading = client.fenced(fence)
         writes = [asyncio.create_task(leading.create(CONFIGMAPS, BODY, "demo")) for _ in range(3)]
-        await asyncio.sleep(0)
+        await settled()
         async with asyncio.timeout(60):
             await client.replace(CONFIGMAPS, "a", BODY, "demo")
         fence.proven.set()

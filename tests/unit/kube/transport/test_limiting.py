@@ -10,6 +10,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
 from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 from tests.unit.kube.scripted import answer_json, scripted_server
 
 
@@ -24,7 +25,7 @@ async def test_slots_are_handed_out_in_order() -> None:
     async with asyncio.TaskGroup() as tasks, limit.slot():
         for number in range(5):
             tasks.create_task(work(number))
-        await asyncio.sleep(0)
+        await settled()
         assert order == []
     assert order == [0, 1, 2, 3, 4]
     assert limit.in_flight == 0
@@ -40,7 +41,7 @@ async def test_a_cancelled_waiter_leaves_its_place(granted: bool) -> None:
 
     async with limit.slot():
         waiter = asyncio.create_task(work())
-        await asyncio.sleep(0)
+        await settled()
         if not granted:
             waiter.cancel()
             await asyncio.wait([waiter])
@@ -204,9 +205,9 @@ async def test_a_waiter_cancelled_in_the_turn_of_a_release_is_cancelled(
             pytest.fail("was cancelled before it could begin")
 
     holder = asyncio.create_task(hold())
-    await asyncio.sleep(0)
+    await settled()
     waiter = asyncio.create_task(wait())
-    await asyncio.sleep(0)
+    await settled()
     if release_first:
         let_go.set()
     for _ in range(turns):

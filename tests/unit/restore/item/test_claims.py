@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pinnace.restore.item.claims import Chain, Claims
 from pinnace.restore.selection.reading import ItemKey
+from tests.support.tasks import settled
 
 NODES = range(6)
 
@@ -20,7 +21,7 @@ async def test_a_second_chain_waits_until_the_first_is_finished() -> None:
     assert claims.claim(key(0), first)
     assert not claims.claim(key(0), second)
     waiting = asyncio.create_task(claims.wait(key(0), second))
-    await asyncio.sleep(0)
+    await settled()
     assert not waiting.done()
 
     claims.finish(key(0))
@@ -36,7 +37,7 @@ async def test_a_cancelled_chain_does_not_disturb_the_others() -> None:
     gone, chain = Chain(), Chain()
     cancelled = asyncio.create_task(claims.wait(key(0), gone))
     waiting = asyncio.create_task(claims.wait(key(0), chain))
-    await asyncio.sleep(0)
+    await settled()
 
     cancelled.cancel()
     await asyncio.wait([cancelled])

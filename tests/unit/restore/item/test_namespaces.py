@@ -14,6 +14,7 @@ from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper, namespace_manifest, under_name
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.results import Results
+from tests.support.tasks import settled
 from tests.unit.restore.world import (
     Harness,
     configmap,
@@ -191,7 +192,7 @@ async def test_an_item_that_is_cancelled_while_it_asks_leaves_the_namespace_to_t
     first = asyncio.create_task(keeper.ensure("ns-1", "ns-1", Results()))
     await asked.wait()
     second = asyncio.create_task(keeper.ensure("ns-1", "ns-1", Results()))
-    await asyncio.sleep(0)
+    await settled()
     first.cancel()
     await asyncio.wait([first, second])
 

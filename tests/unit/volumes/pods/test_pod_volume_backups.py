@@ -16,6 +16,7 @@ from pinnace.archive.runlog import RunLog
 from pinnace.volumes.errors import PodVolumeBackupFailed
 from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.pods.timeouts import Timeout, parse_timeout
+from tests.support.tasks import settled
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
 from tests.unit.volumes.pod_volumes import PodVolumeScene, a_pod, claimed, completed, empty_dir, silent
 
@@ -69,7 +70,7 @@ async def test_later_pods_are_asked_for_while_maintenance_waits_for_the_first(sc
 
     maintained = asyncio.Event()
     maintenance = asyncio.create_task(maintain())
-    await asyncio.sleep(0)
+    await settled()
     second = await work.request(a_pod(empty_dir("two")), ["two"], scene.log)
 
     assert await first.ended() == []
@@ -334,7 +335,7 @@ async def test_a_pod_shares_the_repository_until_its_volumes_are_done(scene: Pod
     task = asyncio.create_task(back_up(work, a_pod(empty_dir("data")), ["data"], scene.log))
     await scene.created.wait()
     prune = asyncio.create_task(_prune(scene))
-    await asyncio.sleep(0)
+    await settled()
     assert not prune.done()
 
     obj = scene.cluster.of(PLURAL)[0]
@@ -349,7 +350,7 @@ async def test_a_backup_that_is_cut_short_gives_the_repository_back(scene: PodVo
     work = backups(scene)
     await work.request(a_pod(empty_dir("data")), ["data"], scene.log)
     prune = asyncio.create_task(_prune(scene))
-    await asyncio.sleep(0)
+    await settled()
     assert not prune.done()
 
     await work.close()
