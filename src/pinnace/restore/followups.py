@@ -85,13 +85,10 @@ class PodFollowUps:
         if self._hook_finder.hooks_of(pod):
             missed.append("its exec restore hooks were not executed")
         if missed:
-            results.warnings.add(
-                ref.target_namespace,
-                Notice(
-                    Code.POD_LEFT_AS_IT_IS,
-                    f"{ref.id} exists, so {' and '.join(missed)}. Delete the pod and restore again to get it",
-                    object=ref.id,
-                ),
+            ref.warn(
+                results,
+                Code.POD_LEFT_AS_IT_IS,
+                f"{ref.id} exists, so {' and '.join(missed)}. Delete the pod and restore again to get it",
             )
 
     def created(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
@@ -112,13 +109,10 @@ class PodFollowUps:
         if not hooks:
             return
         if self._exec_hooks is None:
-            results.warnings.add(
-                ref.target_namespace,
-                Notice(
-                    Code.HOOKS_NOT_RUN,
-                    f"the exec restore hooks of {ref.id} were not executed: this installation runs no hooks",
-                    object=ref.id,
-                ),
+            ref.warn(
+                results,
+                Code.HOOKS_NOT_RUN,
+                f"the exec restore hooks of {ref.id} were not executed: this installation runs no hooks",
             )
             return
         running = self._tasks.create_task(self._exec_hooks.run(pod, hooks, self._log))

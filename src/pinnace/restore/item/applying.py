@@ -20,9 +20,8 @@ from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, Invalid
 from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.retrying import is_open
 from pinnace.notices.codes import Code
-from pinnace.notices.notice import Notice, notice_of
+from pinnace.notices.notice import Notice
 from pinnace.restore.cluster import TargetCluster
-from pinnace.restore.errors import ItemError
 from pinnace.restore.item.bindings import with_subjects
 from pinnace.restore.item.conflicts import comparable, merged_service_account
 from pinnace.restore.item.deciding import Decision, Existing, Step, decide, decide_after_refused_patch
@@ -135,9 +134,7 @@ class Applier:
         try:
             body = dump_json(sent.item)
         except orjson.JSONEncodeError as error:
-            raise ItemError(
-                Notice(Code.ITEM_UNREADABLE, f"error restoring {ref.id}: {error}", object=ref.id)
-            ) from error
+            raise ref.error(Code.ITEM_UNREADABLE, str(error)) from error
         try:
             answer = await self._writer.create(
                 sent.resource,
@@ -173,9 +170,7 @@ class Applier:
         """
         ref = sent.ref
         if not isinstance(error, APIStatusError):
-            raise ItemError(
-                notice_of(error, Code.OBJECT_INVALID, f"error restoring {ref.id}: {error}", object=ref.id)
-            ) from error
+            raise ref.error(Code.OBJECT_INVALID, str(error), error) from error
         try:
             found = await self.existing.compare(
                 ref,
@@ -188,9 +183,7 @@ class Applier:
             if isinstance(problem, NotFound):
                 return await self._create_in_another_version(sent, error, results)
             if not isinstance(error, AlreadyExists):
-                raise ItemError(
-                    notice_of(error, Code.OBJECT_INVALID, f"error restoring {ref.id}: {error}", object=ref.id)
-                ) from error
+                raise ref.error(Code.OBJECT_INVALID, str(error), error) from error
             message = f"could not compare with the existing object {ref.id}: {problem}"
             results.warnings.add(ref.target_namespace, Notice(Code.EXISTING_NOT_COMPARED, message))
             return Applied(outcome=Outcome.DIFFERENT, reason=message)
@@ -221,14 +214,7 @@ class Applier:
             await self._finish(replace(sent, resource=resource, item=item), answer, results)
             return Applied(outcome=Outcome.CREATED, reason=reason, created=answer, resource=resource)
         hint = advice(sent.item, error) if ref.group_resource == SERVICES else ""
-        raise ItemError(
-            notice_of(
-                error,
-                Code.OBJECT_INVALID,
-                f"error restoring {ref.id}: {'; '.join(refusals)}{hint}",
-                object=ref.id,
-            )
-        ) from error
+        raise ref.error(Code.OBJECT_INVALID, f"{'; '.join(refusals)}{hint}", error) from error
 
     def _log_done(self, sent: Prepared, reason: str, event: str) -> None:
         ref = sent.ref
@@ -241,9 +227,7 @@ class Applier:
     ) -> Applied:
         ref = sent.ref
         if decision.error:
-            raise ItemError(
-                Notice(decision.code, f"error restoring {ref.id}: {decision.error}", object=ref.id)
-            )
+            raise ref.error(decision.code, decision.error)
         if decision.step is Step.PATCH:
             decision = await self._patch(sent, found, decision, results)
         if decision.step is Step.ENTRIES:
@@ -257,7 +241,7 @@ class Applier:
         if decision.warning:
             said = decision.warning
             named = said if said.startswith("could not") else f"could not restore {ref.id}: {said}"
-            results.warnings.add(ref.target_namespace, Notice(_code_of(decision, ref), named, object=ref.id))
+            ref.warn(results, _code_of(decision, ref), named)
         self._log_done(sent, decision.reason, _LOGGED[decision.outcome])
         return Applied(outcome=decision.outcome, reason=decision.reason, in_cluster=found.in_cluster)
 
@@ -288,13 +272,9 @@ class Applier:
                 field_manager=sent.ownership.creator,
             )
         except KubeError as error:
-            raise ItemError(
-                Notice(
-                    Code.EXISTING_NOT_REPLACED,
-                    f"error restoring {sent.ref.id}: {decision.reason}; it could not be deleted to be created"
-                    f" again: {error}",
-                    object=sent.ref.id,
-                )
+            raise sent.ref.error(
+                Code.EXISTING_NOT_REPLACED,
+                f"{decision.reason}; it could not be deleted to be created again: {error}",
             ) from error
         self._log_done(sent, decision.reason, _LOGGED[Outcome.RECREATED])
         await self._finish(replace(sent, resource=resource), answer, results)
@@ -316,9 +296,7 @@ class Applier:
             message = (
                 f"could not set the labels of this restore on the existing object {sent.ref.id}: {error}"
             )
-            results.warnings.add(
-                sent.ref.target_namespace, Notice(Code.LABELS_NOT_SET, message, object=sent.ref.id)
-            )
+            sent.ref.warn(results, Code.LABELS_NOT_SET, message)
 
     async def _add_entries(self, sent: Prepared, found: Existing, decision: Decision) -> Decision:
         """Add the entries to a ServiceAccount or a role binding that only the backup has."""
@@ -404,14 +382,12 @@ class Applier:
             await self._writer.give_owners(sent.resource, name, sent.ownership, sent.namespace)
         except (KubeError, orjson.JSONEncodeError) as error:
             message = f"could not restore metadata.managedFields of {sent.ref.id}: {error}"
-            results.warnings.add(
-                sent.ref.target_namespace, Notice(Code.FIELD_OWNERS_NOT_RESTORED, message, object=sent.ref.id)
-            )
+            sent.ref.warn(results, Code.FIELD_OWNERS_NOT_RESTORED, message)
 
 
 def _status_problem(sent: Prepared, error: Exception) -> Notice:
     text = f"could not restore the status of {sent.ref.id}: {error}"
-    return Notice(Code.STATUS_NOT_RESTORED, text, object=sent.ref.id)
+    return sent.ref.notice(Code.STATUS_NOT_RESTORED, text)
 
 
 def _code_of(decision: Decision, ref: ItemRef) -> Code:

@@ -13,7 +13,6 @@ from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pinnace.notices.codes import Code
-from pinnace.notices.notice import Notice
 from pinnace.restore.cluster import ClusterClient
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.results import Results
@@ -52,14 +51,13 @@ class EphemeralClaims(msgspec.Struct, frozen=True, kw_only=True):
                 claim = f"persistentvolumeclaims/{ref.target_namespace}/{name}"
                 results.errors.add(
                     ref.target_namespace,
-                    Notice(
+                    ref.notice(
                         Code.POD_CANNOT_START,
                         f"error restoring {ref.id}: it was created, but cannot start, so that its volumes"
                         " are not"
                         f" restored and its hooks not run: its generic ephemeral volume {volume['name']}"
                         " needs"
                         f" {claim} for itself, and {problem}. Delete pod and claim, and restore both again",
-                        object=ref.id,
                     ),
                 )
         return can_start

@@ -41,9 +41,7 @@ class Modifying:
         done = self._modifiers.apply(ref.group_resource, ref.original_namespace, item)
         home = ref.name if ref.group_resource == NAMESPACES.group_resource else ref.target_namespace
         for problem in done.problems:
-            results.errors.add(
-                home, Notice(Code.MODIFIER_FAILED, f"error modifying {ref.id}: {problem}", object=ref.id)
-            )
+            results.errors.add(home, ref.notice(Code.MODIFIER_FAILED, f"error modifying {ref.id}: {problem}"))
         self._effective.update(done.rules, done.failed)
         self._tested.update(done.tested)
         if done.rules:

@@ -87,14 +87,7 @@ class NamespaceKeeper:
         except Forbidden as error:
             return await self._try_unseen(original, target, error, results)
         except (KubeError, TimeoutError) as error:
-            return NamespaceError(
-                notice_of(
-                    error,
-                    Code.NAMESPACE_UNAVAILABLE,
-                    f"error getting namespace {target}: {error}",
-                    namespace=target,
-                )
-            )
+            return _unavailable(target, f"error getting namespace {target}: {error}", error)
         if found is not None:
             self._compare(original, target, found, results)
             return None
@@ -113,14 +106,7 @@ class NamespaceKeeper:
         except AlreadyExists:
             return await self._created_by_another(target)
         except (KubeError, orjson.JSONEncodeError) as error:
-            return NamespaceError(
-                notice_of(
-                    error,
-                    Code.NAMESPACE_UNAVAILABLE,
-                    f"error creating namespace {target}: {error}",
-                    namespace=target,
-                )
-            )
+            return _unavailable(target, f"error creating namespace {target}: {error}", error)
         return None
 
     async def _try_unseen(
@@ -138,14 +124,7 @@ class NamespaceKeeper:
             except (AlreadyExists, Forbidden):
                 return None
             except (KubeError, orjson.JSONEncodeError) as refusal:
-                return NamespaceError(
-                    notice_of(
-                        refusal,
-                        Code.NAMESPACE_UNAVAILABLE,
-                        f"error creating namespace {target}: {refusal}",
-                        namespace=target,
-                    )
-                )
+                return _unavailable(target, f"error creating namespace {target}: {refusal}", refusal)
         return None
 
     async def _create(self, original: str, target: str, results: Results) -> None:
@@ -216,14 +195,7 @@ class NamespaceKeeper:
         try:
             namespace = await self._client.get(NAMESPACES, target)
         except KubeError as error:
-            return NamespaceError(
-                notice_of(
-                    error,
-                    Code.NAMESPACE_UNAVAILABLE,
-                    f"error getting namespace {target}: {error}",
-                    namespace=target,
-                )
-            )
+            return _unavailable(target, f"error getting namespace {target}: {error}", error)
         if is_terminating(namespace):
             return NamespaceError(
                 Notice(
@@ -245,6 +217,10 @@ class NamespaceKeeper:
                 error=error,
             )
             return None
+
+
+def _unavailable(namespace: str, text: str, cause: Exception) -> NamespaceError:
+    return NamespaceError(notice_of(cause, Code.NAMESPACE_UNAVAILABLE, text, namespace=namespace))
 
 
 def _ownership(raw: bytes | None) -> Ownership:

@@ -16,7 +16,6 @@ from pinnace.api.values.quantities import parse_quantity
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.notices.codes import Code
-from pinnace.notices.notice import Notice
 from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.applying import Applied, Prepared
 from pinnace.restore.results import Results
@@ -71,15 +70,12 @@ class Quotas:
             now = counted[quota.ref.key]
             if over := _over(now or quota.backed_up):
                 when = "what is in its namespace exceeds it" if now else "it was exceeded when it was saved"
-                results.warnings.add(
-                    quota.ref.target_namespace,
-                    Notice(
-                        Code.QUOTA_FULL,
-                        f"{quota.ref.id}: {when} ({over}). Nothing is removed, and nothing that it counts"
-                        " can be"
-                        " created there until it is raised or less is in use",
-                        object=quota.ref.id,
-                    ),
+                quota.ref.warn(
+                    results,
+                    Code.QUOTA_FULL,
+                    f"{quota.ref.id}: {when} ({over}). Nothing is removed, and nothing that it counts"
+                    " can be"
+                    " created there until it is raised or less is in use",
                 )
         return results
 

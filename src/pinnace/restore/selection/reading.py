@@ -25,6 +25,7 @@ from pinnace.archive.reader import ArchiveIndex
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice, notice_of
 from pinnace.restore.errors import ItemError
+from pinnace.restore.results import Results
 
 
 class ItemKey(NamedTuple):
@@ -58,6 +59,10 @@ class ItemRef(msgspec.Struct, frozen=True):
     def notice(self, code: Code, text: str) -> Notice:
         """A notice about the item."""
         return Notice(code, text, object=self.id)
+
+    def warn(self, results: Results, code: Code, text: str) -> None:
+        """Add a warning about the item to the results."""
+        results.warnings.add(self.target_namespace, self.notice(code, text))
 
     def error(self, code: Code, problem: str, cause: object = None) -> ItemError:
         """The failure of the item.
@@ -126,18 +131,12 @@ def decode(ref: ItemRef, raw: bytes) -> JSONObject:
     try:
         item = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise ItemError(
-            Notice(Code.ITEM_UNREADABLE, _decode_error(ref, str(error)), object=ref.id)
-        ) from error
+        raise _undecodable(ref, str(error)) from error
     if not isinstance(item, dict):
-        raise ItemError(Notice(Code.ITEM_UNREADABLE, _decode_error(ref, "not a JSON object"), object=ref.id))
+        raise _undecodable(ref, "not a JSON object")
     for field in ("kind", "apiVersion"):
         if not isinstance(item.get(field), str) or not item[field]:
-            raise ItemError(
-                Notice(
-                    Code.ITEM_UNREADABLE, _decode_error(ref, f"Object '{field}' is missing"), object=ref.id
-                )
-            )
+            raise _undecodable(ref, f"Object '{field}' is missing")
     _check_metadata(ref, item)
     _check_group(ref, item["apiVersion"])
     for field in ("spec", "status"):
@@ -150,55 +149,30 @@ def decode(ref: ItemRef, raw: bytes) -> JSONObject:
 def _check_metadata(ref: ItemRef, item: JSONObject) -> None:
     metadata = item.get("metadata")
     if not isinstance(metadata, dict):
-        raise ItemError(
-            Notice(Code.ITEM_UNREADABLE, f"error restoring {ref.id}: metadata not found", object=ref.id)
-        )
+        raise ref.error(Code.ITEM_UNREADABLE, "metadata not found")
     if metadata.get("name") != ref.name:
-        raise ItemError(
-            Notice(
-                Code.ITEM_UNREADABLE,
-                _decode_error(ref, "metadata.name is not the name of the file"),
-                object=ref.id,
-            )
-        )
+        raise _undecodable(ref, "metadata.name is not the name of the file")
     if (metadata.get("namespace") or "") != ref.original_namespace:
         if metadata.get("namespace"):
-            raise ItemError(
-                Notice(
-                    Code.ITEM_UNREADABLE,
-                    _decode_error(ref, "metadata.namespace is not the name of the directory"),
-                    object=ref.id,
-                )
-            )
+            raise _undecodable(ref, "metadata.namespace is not the name of the directory")
         metadata["namespace"] = ref.original_namespace
     for field in ("labels", "annotations"):
         values = metadata.get(field)
         if values is None:
             metadata.pop(field, None)
         elif not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-            raise ItemError(
-                Notice(
-                    Code.ITEM_UNREADABLE,
-                    _decode_error(ref, f"metadata.{field} is not a map of strings"),
-                    object=ref.id,
-                )
-            )
+            raise _undecodable(ref, f"metadata.{field} is not a map of strings")
 
 
 def _check_group(ref: ItemRef, api_version: str) -> None:
     group = api_version.rpartition("/")[0]
     if group != ref.group_resource.partition(".")[2]:
-        raise ItemError(
-            Notice(
-                Code.ITEM_UNREADABLE,
-                _decode_error(ref, f'apiVersion "{api_version}" is not of the group in the path'),
-                object=ref.id,
-            )
-        )
+        raise _undecodable(ref, f'apiVersion "{api_version}" is not of the group in the path')
 
 
-def _decode_error(ref: ItemRef, problem: str) -> str:
-    return decode_error(ref.group_resource, ref.original_namespace, ref.name, problem)
+def _undecodable(ref: ItemRef, problem: str) -> ItemError:
+    text = decode_error(ref.group_resource, ref.original_namespace, ref.name, problem)
+    return ItemError(ref.notice(Code.ITEM_UNREADABLE, text))
 
 
 _CAN_END: Final = group_resources(PODS, JOBS)
@@ -221,10 +195,9 @@ def why_finished(ref: ItemRef, item: JSONObject) -> str:
     value = status.get(field) if isinstance(status, dict) else NotImplemented
     if not isinstance(value, str | None):
         raise ItemError(
-            Notice(
+            ref.notice(
                 Code.ITEM_UNREADABLE,
                 f'error checking completion of "{ref.id}": .status.{field} is not a string',
-                object=ref.id,
             )
         )
     if field == "phase":

@@ -162,11 +162,7 @@ class VolumePreparer:
         """
         spec = volume.get("spec")
         if not isinstance(spec, dict) or not isinstance(spec.get("claimRef", {}), dict | None):
-            raise ItemError(
-                Notice(
-                    Code.ITEM_UNREADABLE, f"error restoring {ref.id}: spec is not a volume's", object=ref.id
-                )
-            )
+            raise ref.error(Code.ITEM_UNREADABLE, "spec is not a volume's")
         snapshot = self._snapshots.get(ref.name)
         source = decide(
             volume,
@@ -204,10 +200,7 @@ class VolumePreparer:
         except KubeError:
             found = None  # a needless warning is better than data that is lost without one
         if found is None:
-            results.warnings.add(
-                ref.target_namespace,
-                Notice(Code.VOLUME_NOT_RESTORED, f"{ref.id} was not restored: {why}; {what}", object=ref.id),
-            )
+            ref.warn(results, Code.VOLUME_NOT_RESTORED, f"{ref.id} was not restored: {why}; {what}")
 
     async def _warn_of_old_storage(self, ref: ItemRef, volume: JSONObject, results: Results) -> None:
         """Warn of a volume that comes back though none is wanted, unless it is there already."""
@@ -309,10 +302,9 @@ class VolumePreparer:
         except KubeError as error:
             problem = str(error)
         raise ItemError(
-            Notice(
+            ref.notice(
                 Code.VOLUME_NOT_RESTORED,
                 f"error waiting on in-cluster persistentvolume {ref.name}: {problem}",
-                object=ref.id,
             )
         )
 

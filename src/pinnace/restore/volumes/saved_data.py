@@ -249,25 +249,21 @@ class VolumeDataKeeper(msgspec.Struct):
         self._handled.add(key)
         _forget_volume(claim)
         if self.accepted:
-            results.warnings.add(
-                ref.target_namespace,
-                Notice(
-                    Code.VOLUME_EMPTY,
-                    f"{ref.id} comes back empty: its data is not restored: {loss.reason}",
-                    object=ref.id,
-                ),
+            ref.warn(
+                results,
+                Code.VOLUME_EMPTY,
+                f"{ref.id} comes back empty: its data is not restored: {loss.reason}",
             )
             return
         claim["spec"]["selector"] = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
         results.errors.add(
             ref.target_namespace,
-            Notice(
+            ref.notice(
                 Code.VOLUME_DATA_NOT_RESTORED,
                 f"error restoring {ref.id}: the data of its volume is not restored: {loss.reason}. The"
                 " claim was"
                 f" created with a selector that keeps it unbound, so that nothing starts on an empty volume:"
                 f" {loss.advice}, or delete the claim and restore again; {_WITHOUT_DATA}",
-                object=ref.id,
             ),
         )
 
@@ -276,19 +272,13 @@ class VolumeDataKeeper(msgspec.Struct):
         why = "an earlier restore could not bring its data back, and so the backup has none"
         if self.accepted:
             _stop_waiting(claim, labels.AWAITS_VOLUME_DATA)
-            results.warnings.add(
-                ref.target_namespace,
-                Notice(Code.VOLUME_EMPTY, f"{ref.id} comes back empty: {why}", object=ref.id),
-            )
+            ref.warn(results, Code.VOLUME_EMPTY, f"{ref.id} comes back empty: {why}")
         else:
-            results.warnings.add(
-                ref.target_namespace,
-                Notice(
-                    Code.VOLUME_DATA_NOT_RESTORED,
-                    f"{ref.id} stays unbound: {why}. Restore it from the backup that has its data;"
-                    f" {_WITHOUT_DATA}",
-                    object=ref.id,
-                ),
+            ref.warn(
+                results,
+                Code.VOLUME_DATA_NOT_RESTORED,
+                f"{ref.id} stays unbound: {why}. Restore it from the backup that has its data;"
+                f" {_WITHOUT_DATA}",
             )
 
     def _is_of_another_backup(self, key: Claim, claim: JSONObject) -> bool:
@@ -331,45 +321,35 @@ class VolumeDataKeeper(msgspec.Struct):
         for volume, saved in unsaved.items():
             (results.warnings if self.accepted else results.errors).add(
                 ref.target_namespace,
-                Notice(
+                ref.notice(
                     Code.VOLUME_DATA_NOT_SAVED,
                     f"the data of volume {volume} of {ref.id} is not restored: it was not saved,"
                     f" {saved.lacks}",
-                    object=ref.id,
                 ),
             )
         if not losses and not unbound:
             return True
         if self.accepted:
             for volume, loss in losses.items():
-                results.warnings.add(
-                    ref.target_namespace,
-                    Notice(
-                        Code.VOLUME_EMPTY,
-                        f"volume {volume} of {ref.id} comes back empty: {loss.reason}",
-                        object=ref.id,
-                    ),
+                ref.warn(
+                    results, Code.VOLUME_EMPTY, f"volume {volume} of {ref.id} comes back empty: {loss.reason}"
                 )
             return True
         for volume, loss in losses.items():
             results.errors.add(
                 ref.target_namespace,
-                Notice(
+                ref.notice(
                     Code.VOLUME_DATA_NOT_RESTORED,
                     f"error restoring {ref.id}: the data of volume {volume} is not restored: {loss.reason}."
                     " The pod is left out, so that it does not start on an empty volume:"
                     f" {loss.advice}; {_WITHOUT_DATA}",
-                    object=ref.id,
                 ),
             )
         if not losses:
-            results.warnings.add(
-                ref.target_namespace,
-                Notice(
-                    Code.VOLUME_DATA_NOT_RESTORED,
-                    f"{ref.id} is left out: the data of its claims {', '.join(unbound)} was not restored",
-                    object=ref.id,
-                ),
+            ref.warn(
+                results,
+                Code.VOLUME_DATA_NOT_RESTORED,
+                f"{ref.id} is left out: the data of its claims {', '.join(unbound)} was not restored",
             )
         return False
 

@@ -56,7 +56,7 @@ class PodRestoreHandler(JobRestoreHandler):
                     " new pods: it runs beside them, and belongs to no Job. Delete it once its data is"
                     " restored"
                 )
-                results.warnings.add(ref.target_namespace, ref.notice(Code.POD_BESIDE_ITS_JOB, warning))
+                ref.warn(results, Code.POD_BESIDE_ITS_JOB, warning)
         if not await run.volume_data.admits_pod(ref, item, partial(self.visit.exists, item), results):
             raise LeftOut("it would start without the data of its volumes", Outcome.FAILED)
 
