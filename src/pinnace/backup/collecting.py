@@ -251,8 +251,7 @@ class Collection:
             Notice(
                 Code.LISTED_IN_ANOTHER_VERSION,
                 f"Listed in version{several} {' and '.join(used)}, as version {resource.version}{alone}"
-                " cannot be"
-                " listed",
+                " cannot be listed",
             ),
             error=error,
             resource=resource.group_resource,

@@ -54,10 +54,9 @@ class EphemeralClaims(msgspec.Struct, frozen=True, kw_only=True):
                     ref.notice(
                         Code.POD_CANNOT_START,
                         f"error restoring {ref.id}: it was created, but cannot start, so that its volumes"
-                        " are not"
-                        f" restored and its hooks not run: its generic ephemeral volume {volume['name']}"
-                        " needs"
-                        f" {claim} for itself, and {problem}. Delete pod and claim, and restore both again",
+                        " are not restored and its hooks not run: its generic ephemeral volume"
+                        f" {volume['name']} needs {claim} for itself, and {problem}. Delete pod and claim,"
+                        " and restore both again",
                     ),
                 )
         return can_start

@@ -96,8 +96,7 @@ class NamespaceKeeper:
                 Notice(
                     Code.NAMESPACE_UNAVAILABLE,
                     f"namespace {target} does not exist, and a restore for a tenant or from a tenant's"
-                    " location"
-                    " does not create namespaces: create it, then restore again",
+                    " location does not create namespaces: create it, then restore again",
                     namespace=target,
                 )
             )

@@ -73,8 +73,7 @@ class Quotas:
                 quota.ref.warn(
                     results,
                     Code.QUOTA_FULL,
-                    f"{quota.ref.id}: {when} ({over}). Nothing is removed, and nothing that it counts"
-                    " can be"
+                    f"{quota.ref.id}: {when} ({over}). Nothing is removed, and nothing that it counts can be"
                     " created there until it is raised or less is in use",
                 )
         return results

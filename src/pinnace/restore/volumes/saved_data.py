@@ -260,10 +260,9 @@ class VolumeDataKeeper(msgspec.Struct):
             ref.target_namespace,
             ref.notice(
                 Code.VOLUME_DATA_NOT_RESTORED,
-                f"error restoring {ref.id}: the data of its volume is not restored: {loss.reason}. The"
-                " claim was"
-                f" created with a selector that keeps it unbound, so that nothing starts on an empty volume:"
-                f" {loss.advice}, or delete the claim and restore again; {_WITHOUT_DATA}",
+                f"error restoring {ref.id}: the data of its volume is not restored: {loss.reason}. The claim"
+                " was created with a selector that keeps it unbound, so that nothing starts on an empty"
+                f" volume: {loss.advice}, or delete the claim and restore again; {_WITHOUT_DATA}",
             ),
         )
 
