@@ -22,7 +22,7 @@ from pinnace.backup.plan import (
     PlannedResource,
     plan_collection,
 )
-from pinnace.backup.progress import PROGRESS_MESSAGE
+from pinnace.backup.progress import PROGRESS_MESSAGE, item_fields
 from pinnace.backup.request import is_of_tenant
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
@@ -384,9 +384,7 @@ class Collection:
         run.log.info(
             PROGRESS_MESSAGE % (done, total),
             progress="",
-            resource=resource.group_resource,
-            namespace=namespace,
-            name=name,
+            **item_fields(resource.group_resource, namespace, name),
         )
         run.progress.update(done, total)
         run.activity.processed(resource.group_resource)

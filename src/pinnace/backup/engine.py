@@ -8,12 +8,12 @@ from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
 from pinnace.archive.runlog import RunLog
+from pinnace.backup.actions import BackupActions
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.collecting import Collection
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.filters import NOTHING_SELECTED
-from pinnace.backup.item.actions import resolve_actions
 from pinnace.backup.item.context import BackupRun, ItemWriter
 from pinnace.backup.item.volume_records import VolumeRecords
 from pinnace.backup.progress import PROGRESS_FAILURE
@@ -96,7 +96,7 @@ class BackupEngine:
                 self._client, self._discovery, backup.spec, self._collaborators.policies, log
             )
             hooks = self._hooks(backup)
-            actions = await resolve_actions(
+            actions = await BackupActions.load(
                 self._actions, self._discovery.canonical, self._collaborators.blocks
             )
             for warning in actions.without_items(self._discovery):

@@ -16,12 +16,13 @@ from pinnace.api.objects import JSONObject, dump_json, mapping
 from pinnace.api.velero.backup import Backup
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
+from pinnace.backup.actions import BackupActions
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.conversion import get_in_any_version
 from pinnace.backup.item.acting import is_to_be_skipped, must_include
-from pinnace.backup.item.actions import BackupActions
 from pinnace.backup.item.context import item_heads
 from pinnace.backup.item.tracking import item_key, kind_key
+from pinnace.backup.progress import item_fields
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound, UnknownResource
 from pinnace.plugins.asynchronous import BackupItemOutput
@@ -89,9 +90,7 @@ class Finalizer(msgspec.Struct, frozen=True, kw_only=True):
             self.log.log(
                 "warning",
                 "An item that was to be read again after an operation is gone: the backup keeps it as it was",
-                resource=identifier.group_resource,
-                namespace=identifier.namespace,
-                name=identifier.name,
+                **item_fields(identifier.group_resource, identifier.namespace, identifier.name),
             )
             return ()
         except (UnknownResource, KubeError) as error:

@@ -15,8 +15,13 @@ PROGRESS_MESSAGE: Final = (
 """The line that is logged after each collected item, for people and for tools that wait for it."""
 
 
+def item_fields(group_resource: str, namespace: str, name: str) -> dict[str, str]:
+    """An item in lines of the log."""
+    return {"resource": group_resource, "namespace": namespace, "name": name}
+
+
 def trace_item(log: RunLog, group_resource: str, namespace: str, name: str) -> None:
     """Write the two debug lines of an item that users of Velero look for."""
-    fields = {"resource": group_resource, "namespace": namespace, "name": name}
+    fields = item_fields(group_resource, namespace, name)
     log.debug("Processing item", progress="", **fields)
     log.debug("Backing up item", **fields)

@@ -98,20 +98,7 @@ class _Run(msgspec.Struct, kw_only=True):
 
     async def execute(self, directory: Path) -> Backup:
         metadata = self.backup.metadata
-        options = self.context.log
-        log = RunLog(
-            directory / "log.gz",
-            fields={"backup": f"{metadata.namespace}/{metadata.name}"},
-            level=options.level,
-            fmt=options.fmt,
-            echo=options.echo,
-            clock=self.context.clock,
-        )
-        if options.hide is not None:
-            log.hide_in_file(options.hide)
-        if options.noticed is not None:
-            log.count_codes_by(options.noticed)
-        self.context.plugins.log_to(log)
+        log = self.context.open_log(directory / "log.gz", backup=f"{metadata.namespace}/{metadata.name}")
         try:
             with self.context.worker_slot.lent():
                 refusal = await self._refusal()

@@ -29,9 +29,9 @@ from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.rewriting import rewrite_archive
+from pinnace.backup.actions import BackupActions
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.finalizing import Finalizer, UpdatedItems
-from pinnace.backup.item.actions import resolve_actions
 from pinnace.operations.finalizing_restores import POLL_SECONDS as FINALIZE_POLL_SECONDS
 from pinnace.operations.finalizing_restores import finalize_restore, verified_operations
 from pinnace.operations.moved_volumes import lacking, with_outcomes
@@ -290,7 +290,7 @@ async def _updated(
     log = ProcessLog()
     context.plugins.log_to(log)
     try:
-        table = await resolve_actions(actions, context.discovery.canonical)
+        table = await BackupActions.load(actions, context.discovery.canonical)
     except FatalBackupError as error:
         return UpdatedItems(errors=[str(error)])
     finalizer = Finalizer(

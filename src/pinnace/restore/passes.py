@@ -261,9 +261,7 @@ class Passes:
             f"Restored {restored} items out of an estimated total of {total} "
             "(estimate will change throughout the restore)",
             progress="",
-            resource=ref.group_resource,
-            namespace=ref.target_namespace,
-            name=ref.name,
+            **ref.fields,
         )
 
     def _note(self, resource: SelectedResource, outcome: Outcome, reason: str) -> None:

@@ -145,7 +145,6 @@ class _Run(msgspec.Struct, frozen=True):
         """
         context, name, log_path = self.context, self.restore.metadata.name, self.directory / "log.gz"
         with _new_log(self.restore, log_path, context) as log:
-            context.plugins.log_to(log)
             try:
                 results = await self._run(log)
             except Exception as error:
@@ -368,23 +367,10 @@ def _defect(error: Exception) -> str:
 
 
 def _new_log(restore: Restore, path: Path, context: RunContext) -> RunLog:
-    options = context.log
     try:
-        log = RunLog(
-            path,
-            fields={"restore": f"{restore.metadata.namespace}/{restore.metadata.name}"},
-            level=options.level,
-            fmt=options.fmt,
-            echo=options.echo,
-            clock=context.clock,
-        )
+        return context.open_log(path, restore=f"{restore.metadata.namespace}/{restore.metadata.name}")
     except OSError as error:
         raise RestoreFailed(f"error creating restore log: {problem_text(path.parent, error)}") from error
-    if options.hide is not None:
-        log.hide_in_file(options.hide)
-    if options.noticed is not None:
-        log.count_codes_by(options.noticed)
-    return log
 
 
 async def _upload_log(

@@ -13,7 +13,7 @@ import msgspec
 
 from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.objects import JSONObject
-from pinnace.archive.runlog import Hide, Noticed
+from pinnace.archive.runlog import Hide, Noticed, RunLog
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.session import PluginSession
@@ -103,6 +103,31 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     read: JSONObject = msgspec.field(default_factory=dict)
     patience: Patience | None = None
     claim: WriterClaim | None = None
+
+    def open_log(self, path: Path, **fields: str) -> RunLog:
+        """Begin the log of the run in a new file; plugins write to it, too.
+
+        Args:
+            fields: put on every line.
+
+        Raises:
+            OSError: the file cannot be made.
+        """
+        options = self.log
+        log = RunLog(
+            path,
+            fields=fields,
+            level=options.level,
+            fmt=options.fmt,
+            echo=options.echo,
+            clock=self.clock,
+        )
+        if options.hide is not None:
+            log.hide_in_file(options.hide)
+        if options.noticed is not None:
+            log.count_codes_by(options.noticed)
+        self.plugins.log_to(log)
+        return log
 
     async def store_at_end(self) -> ReopenedStore:
         """The store for what is uploaded at the end of the run. Pass it to `close_reopened` after that.

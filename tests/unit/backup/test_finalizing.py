@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
+from pinnace.backup.actions import BackupActions
 from pinnace.backup.finalizing import Finalizer
-from pinnace.backup.item.actions import resolve_actions
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.plugins.logs import ProcessLog
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
@@ -34,7 +34,7 @@ async def test_an_action_changes_only_items_with_the_labels_that_it_wants() -> N
     finalizer = Finalizer(
         client=cluster,
         discovery=discovery,
-        actions=await resolve_actions([OfOneTeam()], discovery.canonical),
+        actions=await BackupActions.load([OfOneTeam()], discovery.canonical),
         backup=Backup(),
         log=ProcessLog(),
     )

@@ -1,13 +1,13 @@
 """Runs the backup item actions of one item. (docs/spec: BKP 8.2)"""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
 
 from pinnace.api.labels import MUST_INCLUDE_ADDITIONAL_ITEMS, SKIP_FROM_BACKUP
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.item.handlers.handler import BackupVisit
 from pinnace.backup.item.tracking import identity_of
+from pinnace.backup.progress import item_fields
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import notice_of
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemOutput, ItemBlockAction
@@ -16,16 +16,8 @@ from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier
 
 
-class BackUpAdditional(Protocol):
-    """Backs up an item that an action named."""
-
-    async def __call__(
-        self, wanted: ResourceIdentifier, /, *, forced: bool = False, selected_only: bool = False
-    ) -> None: ...
-
-
 async def run_actions(
-    visit: BackupVisit, item: JSONObject, back_up_additional: BackUpAdditional
+    visit: BackupVisit, item: JSONObject, back_up_additional: Callable[..., Awaitable[None]]
 ) -> JSONObject | None:
     """Run the actions that apply, each followed by its additional items. (docs/spec: BKP 8.2)
 
@@ -50,9 +42,7 @@ async def run_actions(
         if SKIP_FROM_BACKUP not in users and is_to_be_skipped(item):
             run.log.info(
                 f"Leaving out the item, as action {action.name} says",
-                resource=resource.group_resource,
-                namespace=namespace,
-                name=name,
+                **item_fields(resource.group_resource, namespace, name),
             )
             return None
         forced = must_include(item)

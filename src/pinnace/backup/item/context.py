@@ -11,14 +11,15 @@ from pinnace.api.velero.backup import Backup
 from pinnace.archive.paths import item_head, version_dir
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.tarformat import MemberDirectory
+from pinnace.backup.actions import BackupActions
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import BackupCollaborators
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.filters import ExcludedItems, LeftOutByPolicy
-from pinnace.backup.item.actions import BackupActions
 from pinnace.backup.item.tracking import Tracker
 from pinnace.backup.item.volume_records import VolumeRecords
 from pinnace.backup.plan import BackupFilter
+from pinnace.backup.progress import item_fields
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.hooks.counts import HookCounts
 from pinnace.kube.discovery import Discovery
@@ -82,9 +83,7 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True):
             self.log.error(
                 notice_of(error, Code.ITEM_NOT_SAVED, "Error backing up item"),
                 error=error,
-                resource=group_resource,
-                namespace=namespace,
-                name=name,
+                **item_fields(group_resource, namespace, name),
             )
 
 

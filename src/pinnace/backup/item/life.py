@@ -20,7 +20,7 @@ from pinnace.backup.item.context import BackupRun
 from pinnace.backup.item.handlers.handler import BackupVisit
 from pinnace.backup.item.handlers.table import HANDLERS, handlers_of
 from pinnace.backup.item.tracking import identity_of, item_key, kind_key, kind_of
-from pinnace.backup.progress import trace_item
+from pinnace.backup.progress import item_fields, trace_item
 from pinnace.kube.errors import Forbidden, KubeError, NotFound, UnknownResource
 from pinnace.kube.lists.pages import Item
 from pinnace.kube.resources import APIResource
@@ -155,9 +155,7 @@ class ItemBackupper:
                     "Additional item was not found in Kubernetes API, can't back it up",
                 ),
                 error=error,
-                resource=wanted.group_resource,
-                namespace=wanted.namespace,
-                name=wanted.name,
+                **item_fields(wanted.group_resource, wanted.namespace, wanted.name),
             )
             return
         except Forbidden as error:
@@ -176,9 +174,7 @@ class ItemBackupper:
         if not forced and _has_exclusion_label(labels):
             run.log.info(
                 f"An object that another refers to is left out, as it has the label {EXCLUDE_FROM_BACKUP}",
-                resource=wanted.group_resource,
-                namespace=wanted.namespace,
-                name=wanted.name,
+                **item_fields(wanted.group_resource, wanted.namespace, wanted.name),
             )
             return
         try:

@@ -14,7 +14,7 @@ from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.item.context import BackupRun, item_heads
 from pinnace.backup.item.tracking import kind_key
-from pinnace.backup.progress import PROGRESS_MESSAGE, trace_item
+from pinnace.backup.progress import PROGRESS_MESSAGE, item_fields, trace_item
 from pinnace.kube.lists.pages import Item
 from pinnace.kube.resources import APIResource
 from pinnace.notices.codes import Code
@@ -117,9 +117,7 @@ class RawItems:
                 "The object is saved, but it is nested more than a thousand levels deep and cannot be"
                 " restored",
             ),
-            resource=self._group_resource,
-            namespace=item.namespace,
-            name=item.name,
+            **item_fields(self._group_resource, item.namespace, item.name),
         )
 
     def _fail(self, item: Item, key: str, error: ArchiveError) -> None:

@@ -67,8 +67,7 @@ async def run_actions(
         if output.wait_for_additional_items:
             problem = await run.additional.wait(applicable.action, output, run.kinds)
             if problem:
-                error = ref.error(Code.ADDITIONAL_ITEMS_NOT_READY, problem)
-                visit.results.errors.add(ref.target_namespace, error.notice)
+                ref.fail(visit.results, Code.ADDITIONAL_ITEMS_NOT_READY, problem)
     return item
 
 

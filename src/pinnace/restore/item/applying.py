@@ -218,9 +218,7 @@ class Applier:
 
     def _log_done(self, sent: Prepared, reason: str, event: str) -> None:
         ref = sent.ref
-        self._log.info(
-            event, reason=reason, resource=ref.group_resource, namespace=ref.target_namespace, name=ref.name
-        )
+        self._log.info(event, reason=reason, **ref.fields)
 
     async def _carry_out(
         self, sent: Prepared, body: bytes, found: Existing, decision: Decision, results: Results

@@ -49,15 +49,12 @@ class EphemeralClaims(msgspec.Struct, frozen=True, kw_only=True):
             if problem:
                 can_start = False
                 claim = f"persistentvolumeclaims/{ref.target_namespace}/{name}"
-                results.errors.add(
-                    ref.target_namespace,
-                    ref.notice(
-                        Code.POD_CANNOT_START,
-                        f"error restoring {ref.id}: it was created, but cannot start, so that its volumes"
-                        " are not restored and its hooks not run: its generic ephemeral volume"
-                        f" {volume['name']} needs {claim} for itself, and {problem}. Delete pod and claim,"
-                        " and restore both again",
-                    ),
+                ref.fail(
+                    results,
+                    Code.POD_CANNOT_START,
+                    "it was created, but cannot start, so that its volumes are not restored and its hooks"
+                    f" not run: its generic ephemeral volume {volume['name']} needs {claim} for itself, and"
+                    f" {problem}. Delete pod and claim, and restore both again",
                 )
         return can_start
 

@@ -179,10 +179,4 @@ async def _restore_additional(parent: ItemVisit, identifier: ResourceIdentifier,
 
 
 def _log_skip(run: RestoreRun, ref: ItemRef, reason: str) -> None:
-    run.log.info(
-        "Not restoring item",
-        reason=reason,
-        resource=ref.group_resource,
-        namespace=ref.target_namespace,
-        name=ref.name,
-    )
+    run.log.info("Not restoring item", reason=reason, **ref.fields)

@@ -45,13 +45,7 @@ class Modifying:
         self._effective.update(done.rules, done.failed)
         self._tested.update(done.tested)
         if done.rules:
-            self._log.info(
-                "Modified item",
-                rules=", ".join(map(str, done.rules)),
-                resource=ref.group_resource,
-                namespace=ref.target_namespace,
-                name=ref.name,
-            )
+            self._log.info("Modified item", rules=", ".join(map(str, done.rules)), **ref.fields)
         return done.item
 
     def idle_rules(self, backup: BackedUp) -> list[Notice]:

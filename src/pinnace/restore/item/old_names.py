@@ -52,11 +52,7 @@ class OldNames:
             return
         self._count += 1
         self._log.info(
-            "The object names a mapped namespace by its old name",
-            fields=", ".join(fields),
-            resource=sent.ref.group_resource,
-            namespace=sent.ref.target_namespace,
-            name=sent.ref.name,
+            "The object names a mapped namespace by its old name", fields=", ".join(fields), **sent.ref.fields
         )
         if len(self._named) < NAMED_IN_WARNING:
             more = f" and {len(fields) - 1} more" if len(fields) > 1 else ""

@@ -56,6 +56,15 @@ class ItemRef(msgspec.Struct, frozen=True):
             return f"{self.group_resource}/{self.target_namespace}/{self.name}"
         return f"{self.group_resource}/{self.name}"
 
+    @property
+    def fields(self) -> dict[str, str]:
+        """The item in lines of the log."""
+        return {
+            "resource": self.group_resource,
+            "namespace": self.target_namespace,
+            "name": self.name,
+        }
+
     def notice(self, code: Code, text: str) -> Notice:
         """A notice about the item."""
         return Notice(code, text, object=self.id)
@@ -63,6 +72,10 @@ class ItemRef(msgspec.Struct, frozen=True):
     def warn(self, results: Results, code: Code, text: str) -> None:
         """Add a warning about the item to the results."""
         results.warnings.add(self.target_namespace, self.notice(code, text))
+
+    def fail(self, results: Results, code: Code, problem: str, cause: object = None) -> None:
+        """Add a failure of the item to the results; see `error`."""
+        results.errors.add(self.target_namespace, self.error(code, problem, cause).notice)
 
     def error(self, code: Code, problem: str, cause: object = None) -> ItemError:
         """The failure of the item.

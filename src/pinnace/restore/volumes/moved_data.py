@@ -13,7 +13,6 @@ from pinnace.catalogue.volumes import Claim
 from pinnace.csi.movement.objects import MovedVolume, awaited_volume
 from pinnace.kube.errors import KubeError
 from pinnace.notices.codes import Code
-from pinnace.notices.notice import notice_of
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.protocols import ResourceIdentifier
 from pinnace.restore.collaborators import MovedDataRestorer
@@ -55,15 +54,12 @@ class MovedData(msgspec.Struct, frozen=True, kw_only=True):
         try:
             operation = await self.starter.start(restore, claim, moved, self.location)
         except KubeError as error:
-            results.errors.add(
-                ref.target_namespace,
-                notice_of(
-                    error,
-                    Code.VOLUME_DATA_NOT_RESTORED,
-                    f"error restoring {ref.id}: the data of its volume is not restored, as no DataDownload"
-                    f" could be created: {error}. The claim stays unbound: delete it and restore again",
-                    object=ref.id,
-                ),
+            ref.fail(
+                results,
+                Code.VOLUME_DATA_NOT_RESTORED,
+                "the data of its volume is not restored, as no DataDownload"
+                f" could be created: {error}. The claim stays unbound: delete it and restore again",
+                error,
             )
             return
         item = ResourceIdentifier(group="", resource=_CLAIMS, namespace=ref.original_namespace, name=ref.name)

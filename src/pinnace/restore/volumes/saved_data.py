@@ -256,14 +256,12 @@ class VolumeDataKeeper(msgspec.Struct):
             )
             return
         claim["spec"]["selector"] = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
-        results.errors.add(
-            ref.target_namespace,
-            ref.notice(
-                Code.VOLUME_DATA_NOT_RESTORED,
-                f"error restoring {ref.id}: the data of its volume is not restored: {loss.reason}. The claim"
-                " was created with a selector that keeps it unbound, so that nothing starts on an empty"
-                f" volume: {loss.advice}, or delete the claim and restore again; {_WITHOUT_DATA}",
-            ),
+        ref.fail(
+            results,
+            Code.VOLUME_DATA_NOT_RESTORED,
+            f"the data of its volume is not restored: {loss.reason}. The claim"
+            " was created with a selector that keeps it unbound, so that nothing starts on an empty"
+            f" volume: {loss.advice}, or delete the claim and restore again; {_WITHOUT_DATA}",
         )
 
     def _warn_of_waiting(self, ref: ItemRef, claim: JSONObject, results: Results) -> None:
@@ -335,14 +333,11 @@ class VolumeDataKeeper(msgspec.Struct):
                 )
             return True
         for volume, loss in losses.items():
-            results.errors.add(
-                ref.target_namespace,
-                ref.notice(
-                    Code.VOLUME_DATA_NOT_RESTORED,
-                    f"error restoring {ref.id}: the data of volume {volume} is not restored: {loss.reason}."
-                    " The pod is left out, so that it does not start on an empty volume:"
-                    f" {loss.advice}; {_WITHOUT_DATA}",
-                ),
+            ref.fail(
+                results,
+                Code.VOLUME_DATA_NOT_RESTORED,
+                f"the data of volume {volume} is not restored: {loss.reason}. The pod is left out, so that"
+                f" it does not start on an empty volume: {loss.advice}; {_WITHOUT_DATA}",
             )
         if not losses:
             ref.warn(

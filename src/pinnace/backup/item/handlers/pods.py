@@ -17,6 +17,8 @@ from pinnace.backup.collaborators import HookRunner
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.item.context import BackupRun
 from pinnace.backup.item.handlers.handler import BackupHandler, BackupVisit
+from pinnace.backup.item.tracking import identity_of
+from pinnace.backup.progress import item_fields
 from pinnace.hooks.backup_selection import HookPhase, PodHook
 from pinnace.hooks.errors import HookFailed
 from pinnace.kube.errors import KubeError
@@ -277,9 +279,4 @@ class PodBackupHandler(BackupHandler):
 
 
 def _fields(pod: JSONObject) -> dict[str, str]:
-    metadata = pod.get("metadata") or {}
-    return {
-        "resource": PODS.group_resource,
-        "namespace": metadata.get("namespace", ""),
-        "name": metadata.get("name", ""),
-    }
+    return item_fields(PODS.group_resource, *identity_of(pod))

@@ -1,7 +1,7 @@
 """Decides which actions apply to an item. Selectors are resolved once a backup. (docs/spec: BKP 8.1)"""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from pinnace.backup.errors import FatalBackupError
 from pinnace.kube.discovery import Discovery
@@ -32,6 +32,23 @@ class BackupActions(ActionTable[AnyBackupItemAction]):
         super().__init__(actions)
         self._blocks = ActionTable(blocks)
 
+    @classmethod
+    async def load(
+        cls,
+        actions: Sequence[AnyBackupItemAction],
+        canonical: Callable[[str], str],
+        blocks: Sequence[ItemBlockAction] = (),
+    ) -> Self:
+        """Ask every action once which items it applies to; they run in the given order.
+
+        Raises:
+            FatalBackupError: an action did not answer, or with a selector that is not valid.
+        """
+        return cls(
+            [await _resolve(action, canonical) for action in actions],
+            [await _resolve(block, canonical) for block in blocks],
+        )
+
     def blocks_for(self, group_resource: str) -> Sequence[BlockAction]:
         """The item block actions that may apply to items of a resource."""
         return self._blocks.for_resource(group_resource)
@@ -59,22 +76,6 @@ class BackupActions(ActionTable[AnyBackupItemAction]):
         for resolved in self.for_resource(group_resource):
             if isinstance(resolved.action, PreparedBackupItemAction):
                 await resolved.action.prepare()
-
-
-async def resolve_actions(
-    actions: Sequence[AnyBackupItemAction],
-    canonical: Callable[[str], str],
-    blocks: Sequence[ItemBlockAction] = (),
-) -> BackupActions:
-    """Ask every action for its selector.
-
-    Raises:
-        FatalBackupError: an action did not answer, or with a selector that is not valid.
-    """
-    return BackupActions(
-        [await _resolve(action, canonical) for action in actions],
-        [await _resolve(block, canonical) for block in blocks],
-    )
 
 
 async def _resolve(action: _ActionT, canonical: Callable[[str], str]) -> ResolvedAction[_ActionT]:
