@@ -1,42 +1,37 @@
 """How a parallel run deals test files out to its processes: files that share a cluster with nodes together.
 
-A cluster with a node takes 15 s of processor time to start and, idle, a tenth of a core. One process that
-runs all of its tests, and then ends it, needs a third of what three processes with one each need.
+A cluster with a node takes processor time to start, to get images, and while it is idle. Two processes that each
+run half of its tests, and then end it, need half of what four with a cluster each need.
 """
 
 from collections.abc import Iterable, Sequence
 
 import pytest
 
+_AGENTS = (
+    *("csi", "faults", "installed", "interruptions", "kopia", "moved_volumes"),
+    *("odd_volumes", "snapshots_of_nodes", "volumes", "waiting_pods"),
+)
 SHARING: Sequence[tuple[str, frozenset[str]]] = (
-    (
-        "nodes with the image",
-        frozenset(
-            f"tests/e2e/deployment/{name}.py"
-            for name in ("test_another_cluster", "test_deployment", "test_ledger", "test_self_service")
-        ),
-    ),
+    ("agents on nodes", frozenset(f"tests/integration/node_agent/test_{name}.py" for name in _AGENTS)),
     (
         "nodes",
         frozenset(
             (
+                "tests/e2e/deployment/test_another_cluster.py",
+                "tests/e2e/deployment/test_deployment.py",
+                "tests/e2e/deployment/test_ledger.py",
+                "tests/e2e/deployment/test_self_service.py",
                 "tests/integration/hooks/test_hooks_on_node.py",
                 "tests/integration/node/test_node_tier.py",
                 "tests/integration/node/test_nothing_is_left.py",
                 "tests/integration/node/test_python_image.py",
-                *(
-                    f"tests/integration/node_agent/test_{name}.py"
-                    for name in (
-                        *("csi", "faults", "installed", "interruptions", "kopia", "moved_volumes"),
-                        *("odd_volumes", "snapshots_of_nodes", "volumes", "waiting_pods"),
-                    )
-                ),
                 "tests/integration/snapshots/test_csi_on_node.py",
             )
         ),
     ),
 )
-"""Files whose tests share a cluster with nodes, by the name of their share."""
+"""Files whose tests share a cluster with nodes, by the name of their share. Both take about as long."""
 
 LONGEST: Sequence[str] = (
     "tests/integration/scenario/test_paused_leader.py",

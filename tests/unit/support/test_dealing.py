@@ -38,6 +38,6 @@ def test_files_that_share_a_cluster_are_one_share_and_come_first_without_others_
     ]
     ordered = in_order([cast(pytest.Item, Test(name)) for name in names])
 
-    assert [item.nodeid for item in ordered] == [names[i] for i in (5, 1, 4, 2, 0, 3)]
-    assert share_of(names[1]) == share_of(names[4]) != share_of(names[5])
+    assert [item.nodeid for item in ordered] == [names[i] for i in (4, 1, 5, 2, 0, 3)]
+    assert share_of(names[1]) == share_of(names[5]) != share_of(names[4])
     assert share_of(names[3]) == "tests/integration/hooks/test_other.py"
