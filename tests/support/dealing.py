@@ -1,7 +1,7 @@
 """How a parallel run deals test files out to its processes: files that share a cluster with nodes together.
 
-A cluster with a node takes processor time to start, to get images, and while it is idle. Two processes that each
-run half of its tests, and then end it, need half of what four with a cluster each need.
+A cluster with a node takes processor time to start, to get images, and while it is idle. Two processes that
+each run half of its tests, and then end it, need half of what four with a cluster each need.
 """
 
 from collections.abc import Iterable, Sequence
