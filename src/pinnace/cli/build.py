@@ -63,6 +63,7 @@ def backup_spec(options: BackupContentOptions) -> BackupSpec:
         item_operation_timeout=options.item_operation_timeout,
         snapshot_move_data=options.snapshot_move_data,
         datamover=options.data_mover,
+        backup_type=options.backup_type or "",
     )
     if options.parallel_files_upload:
         spec.uploader_config = BackupUploader(parallel_files_upload=options.parallel_files_upload)

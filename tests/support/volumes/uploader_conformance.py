@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pinnace.volumes.kopia import client as kopia
 from pinnace.volumes.restic import client as restic
@@ -104,6 +105,27 @@ class UploaderConformance:
         restored = {path: (target / path).lstat().st_mtime_ns for path in times}
         assert restored == times
         assert lab.nothing_is_left()
+
+    @pytest.mark.spec("AFT-141")
+    async def test_every_file_is_read_if_asked_for_also_those_that_look_unchanged(
+        self, lab: UploaderLab, tmp_path: Path
+    ) -> None:
+        lab.lab.fill({"a.txt": b"before"})
+        time_ns = 1700000000_000000001
+        os.utime(lab.lab.volume / "a.txt", ns=(time_ns, time_ns))
+        await lab.uploader.init(lab.repository)
+        first = await lab.uploader.save(lab.repository, lab.source())
+        with (lab.lab.volume / "a.txt").open("r+b") as file:
+            file.write(b"behind")
+        os.utime(lab.lab.volume / "a.txt", ns=(time_ns, time_ns))
+
+        source = replace(lab.source("b2", parent=first.snapshot), reads_all=True)
+        again = await lab.uploader.save(lab.repository, source)
+        target = tmp_path / "target"
+        target.mkdir()
+        await lab.uploader.fill(lab.repository, again.snapshot, Target(path=target))
+
+        assert _content(target) == {"a.txt": b"behind"}
 
     async def test_the_snapshots_with_all_tags_are_removed_and_no_others(self, lab: UploaderLab) -> None:
         lab.lab.fill(FILES)

@@ -72,13 +72,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
             schema=_TEXT,
             same=("velero.io/volume-group",),  # written into every spec by Velero 1.18
         ),
-        "backupType": NotSupported(
-            since="1.19",
-            effect="Full reads every file of the volumes, also those that look unchanged",
-            instead="leave it out: files whose size and times have not changed are not read again",
-            schema=_TEXT,
-            same=("Incremental",),  # written into every spec by Velero 1.19
-        ),
     },
     RestoreSpec: {
         "existingVolumeDataPolicy": NotSupported(

@@ -17,6 +17,13 @@ ITEM_OPERATION_TIMEOUT: Final = Duration.hours(4)
 """The timeout of a Backup or Restore that does not set `itemOperationTimeout`. (docs/spec: BEY 1.1)"""
 
 
+class BackupType(StrEnum):
+    """How much of a volume is read that looks unchanged since the backup before: everything, or nothing."""
+
+    FULL = "Full"
+    INCREMENTAL = "Incremental"
+
+
 class HookErrorMode(StrEnum):
     """Whether the backup of an item goes on after a hook failed."""
 
@@ -148,6 +155,8 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         snapshot_move_data: Whether the data of CSI snapshots is moved to the storage location. A field of
             later versions of Velero. (docs/spec: BEY 6.7)
         datamover: The program that moves the data; the server's own when empty or `velero`.
+        backup_type: Full reads every file of the volumes, also those that look unchanged; Incremental, the
+            default, reads what looks changed. A field of later versions of Velero.
     """
 
     included_namespaces: Annotated[list[str], NULLABLE] = []
@@ -175,6 +184,7 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
     uploader_config: Annotated[BackupUploader | None, NULLABLE] = None
     snapshot_move_data: Annotated[bool | None, NULLABLE] = None
     datamover: str = ""
+    backup_type: Annotated[str, Meta(extra={ENUM_KEY: BackupType})] = ""
     item_operation_timeout: Duration | None = None
 
     @property

@@ -49,11 +49,13 @@ class DataUploadSpec(DataMovementSpec, rename="camel", kw_only=True):
         snapshot_type: The type of the snapshot; CSI.
         csi_snapshot: The snapshot.
         source_pvc: The claim that the snapshot was taken of.
+        parent_snapshot: As of a PodVolumeBackup.
     """
 
     snapshot_type: Annotated[str, REQUIRED] = ""
     csi_snapshot: Annotated[CSISnapshotSpec | None, NULLABLE] = None
     source_pvc: Annotated[str, REQUIRED] = field(name="sourcePVC", default="")
+    parent_snapshot: str = ""
 
 
 class DataUploadStatus(SavedStatus, rename="camel", kw_only=True):

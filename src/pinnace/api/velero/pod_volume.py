@@ -17,6 +17,12 @@ KOPIA: Final = "kopia"
 """The uploaders whose snapshots this version makes and restores."""
 
 
+NO_PARENT: Final = "none"
+"""`parentSnapshot` of a PodVolumeBackup or DataUpload whose volume is read as a whole."""
+NEWEST_PARENT: Final = frozenset({"", "auto"})
+"""Values of it that leave the choice to the uploader. (docs/spec/after-1.18.md, 5.2)"""
+
+
 class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
     """Which volume to save, and where.
 
@@ -30,6 +36,8 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
         uploader_type: The program that saves the volume; empty for restic, as before Velero 1.10.
         uploader_settings: Settings of the program.
         cancel: Whether to stop the work.
+        parent_snapshot: The snapshot to compare with: none to read every file, empty or auto for the newest
+            one of the volume, or its id. A field of later versions of Velero.
     """
 
     node: Annotated[str, REQUIRED] = ""
@@ -41,6 +49,7 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
     uploader_type: str = ""
     uploader_settings: Annotated[dict[str, str], NULLABLE] = {}
     cancel: bool = False
+    parent_snapshot: str = ""
 
 
 class PodVolumeBackupStatus(SavedStatus, rename="camel", kw_only=True):

@@ -23,7 +23,7 @@ from pinnace.cli.declaring.fields import (
     text,
     tristate,
 )
-from pinnace.cli.declaring.types import Number, OrSelectorFlag, SelectorFlag, WaitFlag
+from pinnace.cli.declaring.types import BackupTypeFlag, Number, OrSelectorFlag, SelectorFlag, WaitFlag
 from pinnace.cli.declaring.values import (
     FILE,
     LOCATION,
@@ -130,6 +130,11 @@ class BackupContentOptions(ObjectFilterOptions, ScopedFilterOptions, verb="back 
     csi_snapshot_timeout: "Duration | None" = duration(
         section=Section.VOLUMES,
         help="How long a CSI snapshot may take until the storage system has named it: 10m if not given.",
+    )
+    backup_type: str | None = flag(
+        type=BackupTypeFlag(),
+        section=Section.VOLUMES,
+        help="Full reads every file of the volumes, also those that look unchanged; else Incremental.",
     )
     parallel_files_upload: int = flag(
         type=Number(whole=True, least=0),

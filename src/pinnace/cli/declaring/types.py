@@ -292,6 +292,19 @@ class Enum(FlagType):
         return value
 
 
+class BackupTypeFlag(FlagType):
+    """How volumes are read, in any case. (docs/spec/after-1.18.md, 5.2)"""
+
+    words = ("Full", "Incremental")
+    value = one_of(*words)
+
+    def parse(self, value: str) -> str:
+        for word in self.words:
+            if value.lower() == word.lower():
+                return word
+        raise ValueError(f"invalid backup type {value} - valid values are 'Incremental', and 'Full'")
+
+
 class Boolean(FlagType):
     """A boolean.
 

@@ -25,6 +25,7 @@ BACKUP_SPEC: Final[Titles] = {
     "defaultVolumesToFsBackup": "File System Backup (Default)",
     "snapshotMoveData": "Snapshot Move Data",
     "datamover": "Data Mover",
+    "backupType": "Backup Type",
     "csiSnapshotTimeout": "CSISnapshotTimeout",
     "itemOperationTimeout": "ItemOperationTimeout",
     "volumeGroupSnapshotLabelKey": "Volume Group Snapshot Label Key",

@@ -9,7 +9,7 @@ from pinnace.api.velero.data_movement import DataUpload
 from pinnace.controllers.node.holding import was_begun_before
 from pinnace.controllers.node.moving import REQUESTER, STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
-from pinnace.controllers.node.pod_volume_backup import REQUESTER_TAG, whole_number
+from pinnace.controllers.node.pod_volume_backup import REQUESTER_TAG, reads_all, whole_number
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.resuming import watch_work
 from pinnace.controllers.node.saving import discard, save_held, status_of
@@ -45,6 +45,7 @@ class DataUploadWork:
             name=f"{REQUESTER}/kopia/{spec.source_namespace}/{spec.source_pvc}",
             tags=tags_of(movement),
             parallel=whole_number(spec.data_mover_config.get("ParallelFilesUpload", "")),
+            reads_all=reads_all(spec.parent_snapshot, KOPIA),
         )
         save = partial(self._uploaders.save, _place(movement), source, on_progress=report)
         try:

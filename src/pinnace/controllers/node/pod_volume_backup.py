@@ -15,7 +15,7 @@ from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import known_time
-from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
+from pinnace.api.velero.pod_volume import NEWEST_PARENT, NO_PARENT, RESTIC, PodVolumeBackup
 from pinnace.controllers.node.holding import was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
@@ -155,6 +155,7 @@ class PodVolumeBackupWork:
             tags=_tags(pod_volume),
             parent=self._parent(pod_volume) if uploader == RESTIC else "",
             parallel=whole_number(spec.uploader_settings.get(PARALLEL_SETTING, "")),
+            reads_all=reads_all(spec.parent_snapshot, uploader),
         )
         try:
             try:
@@ -173,7 +174,9 @@ class PodVolumeBackupWork:
             raise PodVolumeFailed(_with_what(str(error), uploader)) from error
 
     def _parent(self, pod_volume: PodVolumeBackup) -> str:
-        """The snapshot to compare with. (docs/spec: PVL 7.3)"""
+        """The snapshot to compare with; empty if there is none. (docs/spec: PVL 7.3)"""
+        if (wanted := pod_volume.spec.parent_snapshot) not in NEWEST_PARENT:
+            return "" if wanted == NO_PARENT else wanted
         others = []
         for obj in self._backups.by_index(CLAIM_INDEX, pod_volume.metadata.labels.get(labels.PVC_UID, "")):
             try:
@@ -215,6 +218,19 @@ def source_name(pod_volume: PodVolumeBackup) -> str:
     spec = pod_volume.spec
     claim = pod_volume.metadata.annotations.get(labels.PVC_NAME) or spec.volume
     return f"{REQUESTER}/kopia/{spec.pod.namespace}/{spec.pod.name}/{claim}"
+
+
+def reads_all(parent: str, uploader: str) -> bool:
+    """Whether every file of a volume is read, by `parentSnapshot`. (docs/spec/after-1.18.md, 5.2)
+
+    kopia chooses the snapshot to compare with by itself, so that any other choice means to read everything.
+    """
+    if parent == NO_PARENT:
+        return True
+    if parent in NEWEST_PARENT or uploader == RESTIC:
+        return False
+    log.warning("kopia cannot compare with one snapshot of many: every file is read", parent=parent)
+    return True
 
 
 def whole_number(text: str) -> int:

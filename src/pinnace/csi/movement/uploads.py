@@ -24,6 +24,7 @@ from pinnace.kube.resources import DATA_UPLOADS
 from pinnace.plugins.asynchronous import BackupItemOutput, OperationProgress
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 from pinnace.volumes.creating import create_generated
+from pinnace.volumes.pods.parents import parent_of
 
 CONTENT: Final = "pinnace.io/snapshot-content"
 """Annotation of a DataUpload: the VolumeSnapshotContent of the snapshot, which survives its namespace."""
@@ -233,6 +234,7 @@ def new_upload(
             "backupStorageLocation": backup.spec.storage_location,
             "operationTimeout": str(timeout) if timeout is not None else "10m0s",
             **({"dataMoverConfig": {"ParallelFilesUpload": str(parallel)}} if parallel else {}),
+            **parent_of(backup),
         },
         "status": {"progress": {}},
     }

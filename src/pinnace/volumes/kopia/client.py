@@ -157,6 +157,7 @@ class Kopia:
                 tags=source.tags,
                 parallel=source.parallel,
                 block=device is not None,
+                reads_all=source.reads_all,
             )
             messages, output = Messages(STDERR_BYTES), Tail(ANSWER_BYTES)
             try:

@@ -92,7 +92,13 @@ def policy() -> bytes:
 
 
 def save(
-    path: Path, *, name: str, tags: Mapping[str, str], parallel: int = 0, block: bool = False
+    path: Path,
+    *,
+    name: str,
+    tags: Mapping[str, str],
+    parallel: int = 0,
+    block: bool = False,
+    reads_all: bool = False,
 ) -> Arguments:
     """Save a directory, or with `block` the standard input, whose path is only a name then."""
     args = [
@@ -103,6 +109,8 @@ def save(
     ]
     if parallel > 0:
         args.append(f"--parallel={parallel}")
+    if reads_all:
+        args.append("--force-hash=100")  # percent of the files
     if block:
         return (*args, f"--stdin-file={BLOCK_FILE}", "/volume")
     return (*args, str(path))

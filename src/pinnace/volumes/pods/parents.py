@@ -1,13 +1,19 @@
-"""Chooses the earlier snapshot of a volume that restic compares with: pure. (docs/spec: PVL 7.3)"""
+"""The earlier snapshot of a volume that an uploader compares with. Pure. (docs/spec: PVL 7.3)"""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from pinnace.api import labels
 from pinnace.api.phases import TransferPhase
-from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
+from pinnace.api.velero.backup import Backup, BackupType
+from pinnace.api.velero.pod_volume import NO_PARENT, RESTIC, PodVolumeBackup
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+def parent_of(backup: Backup) -> dict[str, str]:
+    """The field `parentSnapshot` of what saves the volumes of a backup. (docs/spec/after-1.18.md, 5.2)"""
+    return {"parentSnapshot": NO_PARENT} if backup.spec.backup_type == BackupType.FULL else {}
 
 
 def parent_snapshot(new: PodVolumeBackup, others: Iterable[PodVolumeBackup]) -> str:

@@ -27,6 +27,7 @@ from pinnace.volumes.errors import PodVolumeBackupFailed, PodVolumeError
 from pinnace.volumes.outcomes import CANCELED, message_of, phase_of
 from pinnace.volumes.pods.canceling import cancel_all
 from pinnace.volumes.pods.in_flight import VolumesInFlight
+from pinnace.volumes.pods.parents import parent_of
 from pinnace.volumes.pods.pod_claims import PodVolume, VolumeError, find_volume, read_pod_volume
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import RepositoryUnavailable, lost_data_text, not_ready
@@ -310,6 +311,7 @@ def new_pod_volume_backup(
             "tags": tags,
             **({"uploaderSettings": settings} if (settings := uploader_settings(backup)) else {}),
             "uploaderType": uploader_of(repository),
+            **parent_of(backup),
         },
         "status": {"progress": {}},
     }

@@ -113,6 +113,7 @@ class Restic:
         tags: Mapping[str, str],
         *,
         parent: str = "",
+        reads_all: bool = False,
         on_progress: OnProgress | None = None,
     ) -> str:
         """Save the content of a directory.
@@ -122,6 +123,7 @@ class Restic:
         Args:
             tags: put on the snapshot; together they must be unlike those of any other.
             parent: id of an earlier snapshot of the same volume, to save reading what has not changed.
+            reads_all: whether files that look unchanged are read, too.
 
         Returns:
             The id of the snapshot; empty if the directory holds nothing.
@@ -131,7 +133,7 @@ class Restic:
         """
         async with restic_access(self._accesses, repository) as access:
             output = BackupOutput()
-            command = commands.backup(tags, parent=parent)
+            command = commands.backup(tags, parent=parent, reads_all=reads_all)
             try:
                 async with reporting(PrintedProgress(output.progress), on_progress, self._sleep):
                     await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
@@ -195,7 +197,12 @@ class Restic:
             raise Unsupported("restic cannot save volumes in Block mode; kopia can")
         lacks = await self._lacks(await survey(source.path, BY_RESTIC))
         snapshot = await self.back_up(
-            repository, source.path, source.tags, parent=source.parent, on_progress=on_progress
+            repository,
+            source.path,
+            source.tags,
+            parent=source.parent,
+            reads_all=source.reads_all,
+            on_progress=on_progress,
         )
         return Saved(snapshot=snapshot, lacks=lacks if snapshot else "")
 

@@ -68,11 +68,13 @@ def identifier_is_secret(identifier: str) -> bool:
     return without_credentials(identifier) != identifier
 
 
-def backup(tags: Mapping[str, str], *, parent: str = "") -> Arguments:
+def backup(tags: Mapping[str, str], *, parent: str = "", reads_all: bool = False) -> Arguments:
     """Save the working directory. Tags are sorted, so that equal calls look equal."""
     flags = [*(f"--tag={name}={value}" for name, value in sorted(tags.items())), f"--host={HOST}", "--json"]
     if parent:
         flags.append(f"--parent={_checked(parent)}")
+    if reads_all:
+        flags.append("--force")
     return ("backup", ".", *flags)
 
 

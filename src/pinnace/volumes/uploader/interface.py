@@ -41,6 +41,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         parent: id of an earlier snapshot of the same volume, to save reading what has not changed; kopia
             finds it by itself.
         parallel: how many files are read at once; 0 for the program's own choice.
+        reads_all: whether files that look unchanged are read, too.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     tags: Mapping[str, str] = msgspec.field(default_factory=dict)
     parent: str = ""
     parallel: int = 0
+    reads_all: bool = False
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):

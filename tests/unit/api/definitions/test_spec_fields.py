@@ -66,8 +66,6 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
         *(
             pytest.param(kind, spec, path, marks=pytest.mark.found("G4"))
             for kind, spec, path in (
-                ("Backup", {"backupType": "Full"}, "spec.backupType"),
-                ("Schedule", {"template": {"backupType": "Full"}}, "spec.template.backupType"),
                 ("Restore", {"existingVolumeDataPolicy": "full"}, "spec.existingVolumeDataPolicy"),
                 (
                     "Restore",

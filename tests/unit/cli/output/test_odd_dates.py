@@ -21,6 +21,7 @@ from pinnace.cli.output.tables import backup_table, restore_table
 from pinnace.cli.restore.describe import describe_restore
 from pinnace.cli.restore.description import DescribedRestore
 from pinnace.doctor import schedules
+from tests.support.clock import FakeClock
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ODD = (
@@ -61,7 +62,9 @@ def test_every_object_is_listed(table: Any, zone: str, monkeypatch: pytest.Monke
     try:
         objects = [obj(f"odd-{number}", date) for number, date in enumerate(ODD)]
         lines = render_table(
-            [*objects, obj("good", "2026-03-01T00:00:00Z")], table(lambda: NOW), OutputFlags(format=None)
+            [*objects, obj("good", "2026-03-01T00:00:00Z")],
+            table(FakeClock(now=NOW)),
+            OutputFlags(format=None),
         )
         assert [name for name in (f"odd-{number}" for number in range(len(ODD))) if name not in lines] == []
         assert "good" in lines

@@ -201,6 +201,31 @@ async def test_the_parent_is_the_newest_snapshot_of_the_claim_in_the_location(
     assert world.restic.calls == [("backup", world.volume(), parent)]
 
 
+@pytest.mark.spec("AFT-140", "AFT-142", "AFT-143")
+@pytest.mark.parametrize(
+    ("uploader", "wanted", "parent", "reads_all"),
+    [
+        ("restic", "none", "", True),
+        ("restic", "auto", "0000aaaa", False),
+        ("restic", "4444aaaa", "4444aaaa", False),
+        ("kopia", "none", "", True),
+        ("kopia", "auto", "", False),
+        ("kopia", "4444aaaa", "", True),
+    ],
+)
+async def test_the_backup_may_choose_the_parent_or_that_there_is_none(
+    world: NodeWorld, uploader: str, wanted: str, parent: str, reads_all: bool
+) -> None:
+    world.add_backup("t0", claim="c", phase="Completed", startTimestamp=START, snapshotID="0000aaaa")
+    made = world.add_backup(claim="c")
+    made["spec"] |= {"parentSnapshot": wanted, "uploaderType": uploader}
+
+    assert (await world.save())["phase"] == "Completed"
+
+    (source,) = world.restic.sources
+    assert (source.parent, source.reads_all) == (parent, reads_all)
+
+
 async def test_a_parent_that_is_gone_costs_time_but_no_backup(world: NodeWorld) -> None:
     world.add_backup("t0", claim="c", phase="Completed", startTimestamp=START, snapshotID="0000aaaa")
     world.restic.errors = [SnapshotMissing(COMMAND, exit_code=1, stderr="no matching ID found")]

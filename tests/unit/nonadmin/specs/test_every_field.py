@@ -56,7 +56,7 @@ BACKUP: Final[dict[str, tuple[Any, str]]] = {
     "snapshotMoveData": (True, REFUSED),
     "datamover": ("velero", PASSED),
     "volumeGroupSnapshotLabelKey": ("x", REFUSED),
-    "backupType": ("Full", REFUSED),
+    "backupType": ("Full", PASSED),
 }
 RESTORE: Final[dict[str, tuple[Any, str]]] = {
     "backupName": ("nightly", DECIDED),
@@ -85,7 +85,7 @@ RESTORE: Final[dict[str, tuple[Any, str]]] = {
 }
 NAMED_OTHERWISE: Final = {"includedClusterScopedResources": "includedScopedResources"}
 """As upstream writes it in the condition. (docs/spec: NAC 6.1)"""
-UNSUPPORTED: Final = {"volumeGroupSnapshotLabelKey", "backupType"}
+UNSUPPORTED: Final = {"volumeGroupSnapshotLabelKey"}
 
 CREATED = {"status": {"phase": "Created", "veleroBackupStorageLocation": {"nacuuid": "id", "name": "id"}}}
 MINE = StorageChoice(request=CREATED, location={"status": {"phase": "Available"}})

@@ -135,6 +135,7 @@ BACKUP_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "excludedResources": (["a"], ["a"], [], "[a]"),
     "labelSelector": (SELECTOR, SELECTOR, {}, '{"matchLabels":{"a":"b"}}'),
     "snapshotVolumes": (False, False, True, "false"),
+    "backupType": ("Incremental", "Incremental", "Full", "Incremental"),
     "ttl": ("36h", "2160m", "1h", "36h0m0s"),
     "includeClusterResources": (False, False, None, "false"),
     "hooks": (HOOKS, HOOKS, {"resources": []}, '{"resources":[{"name":"h"}]}'),

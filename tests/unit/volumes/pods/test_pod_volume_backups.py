@@ -91,6 +91,19 @@ async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: PodVolu
     assert settings == [{"ParallelFilesUpload": "4"}] * 2
 
 
+@pytest.mark.spec("AFT-140")
+@pytest.mark.parametrize(("backup_type", "parent"), [("Full", "none"), ("Incremental", None), ("", None)])
+async def test_a_full_backup_compares_with_no_other(
+    scene: PodVolumeScene, backup_type: str, parent: str | None
+) -> None:
+    spec = msgspec.structs.replace(BACKUP.spec, backup_type=backup_type)
+    work = PodVolumeBackups(scene.cluster.client, msgspec.structs.replace(BACKUP, spec=spec), scene.run(None))
+    await back_up(work, a_pod(empty_dir("one")), ["one"], scene.log)
+
+    (made,) = scene.cluster.of(PLURAL)
+    assert made["spec"].get("parentSnapshot") == parent
+
+
 @pytest.mark.spec("PVL-074")
 async def test_the_pod_volume_backup_of_a_volume(scene: PodVolumeScene) -> None:
     scene.cluster.add("persistentvolumeclaims", "claim", "shop", spec={"volumeName": "pv"})

@@ -42,6 +42,7 @@ def test_the_arguments_of_a_backup() -> None:
 
     assert command == ("backup", ".", "--tag=c=d", "--tag=foo=bar", "--host=velero", "--json")
     assert commands.backup({}, parent="0a1b2c3d")[-1] == "--parent=0a1b2c3d"
+    assert commands.backup({}, reads_all=True)[-1] == "--force"
 
 
 @pytest.mark.spec("PVL-021")
