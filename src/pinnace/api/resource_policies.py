@@ -31,7 +31,7 @@ KIND: Final = "configmap"
 
 
 class VolumeAction(StrEnum):
-    """What is done with a volume."""
+    """The action on a volume."""
 
     SKIP = "skip"
     SNAPSHOT = "snapshot"

@@ -1,4 +1,4 @@
-"""What became of each object of a restore, and the file that keeps it. Pure. (docs/spec: BEY 3.5)
+"""The outcome of each object of a restore, and the file that keeps it. Pure. (docs/spec: BEY 3.5)
 
 Velero knows four actions (created, updated, skipped, failed), and its resource list names every object with
 one of them. Our own file beside it has the finer outcome and the reason of every object that was not simply
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class Outcome(StrEnum):
-    """What a restore did with one object."""
+    """The outcome of one object in a restore."""
 
     CREATED = "created"
     UPDATED = "updated"

@@ -31,7 +31,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 """The first two bytes of a gzip member."""
 
 SYNC_FLUSH: Final = zlib.Z_SYNC_FLUSH
-"""What was compressed so far can be decompressed; what follows refers back to it."""
+"""The data so far can be decompressed; what follows refers back to it."""
 FULL_FLUSH: Final = zlib.Z_FULL_FLUSH
 """As SYNC_FLUSH, but what follows refers to nothing before it, and can be decompressed by itself."""
 FLUSH_MARK: Final = b"\0\0\xff\xff"
@@ -50,7 +50,7 @@ class Compressor(Protocol):
     def compress(self, data: bytes | memoryview, /) -> bytes: ...
 
     def flush(self, mode: int = ..., /) -> bytes:
-        """What is left; without a mode the end of the data too."""
+        """The compressed data that is left; without a mode the end of the data too."""
         ...
 
 

@@ -9,7 +9,7 @@ import sys
 
 _INTERRUPTED = 130  # ExitCode.INTERRUPTED, which is not loaded yet
 _COMPLETE = "__complete"
-"""What the completion scripts of the shells call."""
+"""The command that the completion scripts of the shells call."""
 _HELPER = "restore-helper"
 _HELPER_PROGRAM = "velero-restic-restore-helper"
 """Called by this name, the program is the restore helper. Images have it where Velero's helper is."""

@@ -244,7 +244,7 @@ def _wording(error: click.UsageError, words: Sequence[str]) -> str:
 
 
 def _command_meant(error: click.NoSuchCommand, words: Sequence[str]) -> str:
-    """What to write instead of an unknown command; empty if nothing is near."""
+    """The command to write instead of an unknown one; empty if nothing is near."""
     if error.ctx is None or not isinstance(error.ctx.command, Group):
         return ""
     from pinnace.api.values.shell_words import joined
@@ -276,7 +276,7 @@ def _groups_with(word: str, ctx: click.Context) -> list[list[str]]:
 
 
 def _flag_meant(error: click.NoSuchOption) -> str:
-    """What to write instead of an unknown flag; empty if nothing is near."""
+    """The flag to write instead of an unknown one; empty if nothing is near."""
     if error.ctx is None:
         return ""
     from pinnace.cli.usage.mistaken import instead_of_flag

@@ -14,7 +14,7 @@ Each caller translates them at its own edge: the command line in `pinnace.cli.co
 
 
 class ClientError(Exception):
-    """What was asked for cannot be had. The text is for the user."""
+    """A request cannot be fulfilled. The text is for the user."""
 
 
 class NoSuchObject(ClientError):

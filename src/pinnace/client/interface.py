@@ -29,7 +29,7 @@ class Backend(Protocol):
         ...
 
     async def absence(self) -> str:
-        """What new objects wait for, such as a server; empty if they wait for nothing that is known."""
+        """The reason why new objects wait, such as a missing server; empty if none is known."""
         ...
 
     async def remark(self) -> str:

@@ -43,7 +43,7 @@ SERVER_LABEL: Final = f"{COMPONENT}={COMPONENT_VALUE}"
 
 
 async def absence(client: KubeClient, namespace: str) -> str:
-    """What new objects wait for if no server runs in the namespace; empty if one runs, or may run."""
+    """The reason why new objects wait if no server runs in the namespace; empty if one runs, or may run."""
     try:
         lease = await _lease(client, namespace)
         if lease is not None and mapping(lease, "spec").get("holderIdentity"):

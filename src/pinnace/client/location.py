@@ -47,7 +47,7 @@ from pinnace.storage.open import open_backup_store
 PARALLEL_READS = 16
 _NAMES_SHOWN: Final = 10
 _BUCKET_LIKE: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/]+)*/?")
-"""What may be a bucket and a prefix whose scheme was left out."""
+"""A text that may be a bucket and a prefix whose scheme was left out."""
 _UNRECORDED: Final = {
     "backups": "such as those of an unfinished or failed backup",
     "restores": "such as those of a restore that a server made or that was killed",

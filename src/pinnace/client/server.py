@@ -234,7 +234,7 @@ class ServerBackend:
 
     @property
     def _causes_of_silence(self) -> str:
-        """What may be wrong if a download is not answered."""
+        """The likely reasons why a download is not answered."""
         return (
             f"is the server in namespace {self.namespace} running? Can it open the storage location "
             f"({self._caller.pasteable('`backup-location get`')})?"

@@ -61,7 +61,7 @@ def successor(obj: JSONObject) -> JSONObject:
 
 
 def _place(obj: JSONObject) -> tuple[str, str, str]:
-    """What identifies a repository: namespace of the volumes, location, type."""
+    """The identity of a repository: namespace of the volumes, location, type."""
     spec = obj.get("spec") or {}
     return (
         spec.get("volumeNamespace") or "",

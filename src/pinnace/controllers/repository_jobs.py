@@ -360,7 +360,7 @@ def _terminated(pod: JSONObject) -> JSONObject:
 
 
 def _why_pending(pod: JSONObject) -> str:
-    """What the cluster says about a pod that does not start, as the end of a sentence."""
+    """The cluster's reason why a pod does not start, as the end of a sentence."""
     for condition in objects(pod, "status", "conditions"):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return f": {text(condition, 'message')}"

@@ -33,7 +33,7 @@ MOST: Final = 10
 
 
 def shown(activity: Activity, *, is_counted: bool) -> RunActivity:
-    """What a status says of a run; `is_counted` tells whether any item is known yet."""
+    """The progress of a run in its status; `is_counted` tells whether any item is known yet."""
     largest = sorted(activity.kinds.items(), key=lambda kind: (-kind[1].total, kind[0]))
     return RunActivity(
         total_is_final=activity.collected is not None,

@@ -327,7 +327,7 @@ def is_gone(content: JSONObject) -> bool:
 
 
 def trouble_of(obj: JSONObject) -> str:
-    """What the snapshot controllers say is wrong with a snapshot or content; empty if nothing is."""
+    """The error of a snapshot or content, as the snapshot controllers report it; empty if there is none."""
     return str(((obj.get("status") or {}).get("error") or {}).get("message") or "")
 
 

@@ -47,7 +47,7 @@ Step = Callable[[], Awaitable[list[Finding]]]
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What is examined.
+    """The subject of an examination.
 
     Attributes:
         kubeconfig, context: which cluster; by default that of kubectl.

@@ -18,7 +18,7 @@ from pinnace.notices.codes import Code
 
 CHECK = "rights"
 RIGHTS = "create selfsubjectaccessreviews.authorization.k8s.io and get /api and /apis"
-"""What this check has to be allowed to do, as every user is by default."""
+"""The right that this check needs; every user has it by default."""
 BACKUP_VERBS = ("list", "get")
 RESTORE_VERBS = ("create", "patch", "get")
 _NEVER_WRITTEN = frozenset({"events", "nodes", "componentstatuses"})

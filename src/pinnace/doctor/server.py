@@ -16,7 +16,7 @@ CHECK = "server"
 RIGHTS = (
     "get deployments.apps, create and get serverstatusrequests.velero.io, and get leases.coordination.k8s.io"
 )
-"""What the check of the server has to be allowed to do in its namespace."""
+"""The rights that the check of the server needs in its namespace."""
 AGENTS = "node agents"
 ANSWER_SECONDS = 5.0
 DEPLOYMENT = "velero"

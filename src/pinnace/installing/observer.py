@@ -1,4 +1,4 @@
-"""What an installation or a removal reports while it runs."""
+"""The reports of an installation or a removal while it runs."""
 
 from pinnace.api.objects import JSONObject
 from pinnace.installing.outcomes import InstallOutcome

@@ -6,7 +6,7 @@ from pinnace.api.objects import JSONObject
 
 
 class InstallOutcome(StrEnum):
-    """What was done with an object of an installation."""
+    """The outcome of an object of an installation."""
 
     CREATED = "created"
     APPLIED = "applied"

@@ -34,7 +34,7 @@ from pinnace.notices.codes import Code
 from pinnace.notices.notice import Coded
 
 SUSPECTS = "A proxy or a login page between this program and the API server may have answered in its place"
-"""What may answer in place of an API server, for error texts."""
+"""The parties that may answer in place of an API server, for error texts."""
 _UNKNOWN_PATH = "404 page not found"
 """An API server's answer to an unknown path."""
 _KIND = r"/apis?/(?:([^/?]+)/)?(v[0-9a-z]+)/(?:(?:watch/)?namespaces/[^/?]+/)?([^/?]+)"

@@ -1,4 +1,4 @@
-"""What an API server's refusal is about: a quota, a webhook, a policy or a right, by its own sentences.
+"""The cause of an API server's refusal: a quota, a webhook, a policy or a right, by its own sentences.
 
 A Status has a reason and a code, but only its message names the webhook that denied a request.
 """

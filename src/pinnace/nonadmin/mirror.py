@@ -1,4 +1,4 @@
-"""What a request's status repeats of the objects that the server works on. Pure. (docs/spec: NAC 9.6)"""
+"""The part of the server's objects that a request's status repeats. Pure. (docs/spec: NAC 9.6)"""
 
 from collections.abc import Iterable
 from typing import Final

@@ -12,7 +12,7 @@ import msgspec
 
 
 class Code(enum.StrEnum):
-    """What a warning or an error is about. (docs/reference/notices.md)"""
+    """The subject of a warning or an error. (docs/reference/notices.md)"""
 
     # Refusals of the API server
     RIGHTS_MISSING = "rights-missing"
@@ -170,7 +170,7 @@ class Code(enum.StrEnum):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What a code means, for the reference page and `pinnace explain`.
+    """The meaning of a code, for the reference page and `pinnace explain`.
 
     Attributes:
         meaning: a sentence or a few: what happened, and what follows from it.
@@ -183,7 +183,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def advice_for(code: Code, facts: Mapping[str, str]) -> str:
-    """What to do about an error, with its facts; empty where there is none, or a fact is missing."""
+    """The advice for an error, with its facts; empty where there is none, or a fact is missing."""
     try:
         return EXPLANATIONS[code].advice.format_map(facts)
     except KeyError:

@@ -1,4 +1,4 @@
-"""What became of the volumes of a backup whose data was moved: the records get the outcome. Pure.
+"""Puts the outcome of moved data into the records of a backup's volumes. Pure.
 
 They are stored before the data is moved, and are what `backup describe` shows. (docs/spec: BEY 3.6, 6.7)
 """

@@ -56,7 +56,7 @@ class LoggedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionOutcome:
-    """What an action did.
+    """The result of an action.
 
     Attributes:
         selector: the items that it applies to.

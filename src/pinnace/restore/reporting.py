@@ -1,4 +1,4 @@
-"""What a restore says at its end about filters, plugins and rules that matched nothing."""
+"""The warnings at the end of a restore about filters, plugins and rules that matched nothing."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a restore is asked for, and the settings of its installation."""
+"""The request of a restore, and the settings of its installation."""
 
 from collections.abc import Collection, Sequence
 from typing import Final

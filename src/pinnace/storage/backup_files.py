@@ -1,4 +1,4 @@
-"""What is stored for one backup, as the engine hands it over. (docs/spec: STO 3)"""
+"""The files of one backup, as the engine hands them over. (docs/spec: STO 3)"""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path

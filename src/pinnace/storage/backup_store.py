@@ -473,7 +473,7 @@ class BackupStore:
         return await self._read_metadata(self._layout.backup_metadata(backup))
 
     async def metadata_version(self, backup: str) -> str:
-        """What changes whenever the metadata does; empty if the store cannot say. Raises ObjectNotFound."""
+        """The version of the metadata file; empty if the store has no versions. Raises ObjectNotFound."""
         if not isinstance(self._store, VersionedStore):
             return ""
         return await self._store.version(self._layout.backup_metadata(backup))
@@ -724,7 +724,7 @@ class BackupStore:
         await self._put(self._layout.restore_metadata(restore), metadata)
 
     async def get_restore_metadata(self, restore: str) -> bytes:
-        """What put_restore_metadata() stored; ObjectNotFound where a server ran the restore."""
+        """The file of put_restore_metadata(); ObjectNotFound where a server ran the restore."""
         return await self._read_metadata(self._layout.restore_metadata(restore))
 
     async def read_restore(self, restore: str) -> Restore:

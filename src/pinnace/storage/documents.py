@@ -209,14 +209,14 @@ _RESULTS: Final = frozenset({DownloadTargetKind.BACKUP_RESULTS, DownloadTargetKi
 
 
 def document_of(kind: DownloadTargetKind) -> "ListDocument | TreeDocument":
-    """What reads a JSON file of a backup or restore."""
+    """The reader of a JSON file of a backup or restore."""
     if kind in _LISTS:
         return ListDocument()
     return TreeDocument(most_bytes=MOST_RESULTS_BYTES if kind in _RESULTS else MOST_TREE_BYTES)
 
 
 class _Expected(Enum):
-    """What may come next in a tree."""
+    """The tokens that may come next in a tree."""
 
     VALUE = auto()
     FIRST_VALUE = auto()

@@ -58,7 +58,7 @@ class GzipStream:
         self._unpacker: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What a further piece of the data holds. Raises UnreadableObject: it is damaged, or no gzip data."""
+        """The content of a further piece. Raises UnreadableObject: it is damaged, or no gzip data."""
         if self._unpacker is None and not self._is_empty:
             data = data.lstrip(b"\0")  # padding between or behind members
         while data:
@@ -96,7 +96,7 @@ class Unpacker:
         self._is_plain = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What a further piece holds, in blocks of limited size. Raises UnreadableObject: it is damaged."""
+        """The content of a further piece in limited blocks. Raises UnreadableObject: it is damaged."""
         data, self._pending = self._pending + data, b""
         if self._gzip is None and not self._is_plain:
             if len(data) < len(_GZIP_MAGIC):
@@ -150,7 +150,7 @@ class Document(Protocol[T_co]):
 async def read_document(
     stream: AsyncIterator[bytes], document: Document[T], *, key: str, may_be_plain: bool = True
 ) -> T:
-    """What is in a stored file. The stream is left at the block that exceeds a limit.
+    """The content of a stored file. The stream is left at the block that exceeds a limit.
 
     Args:
         key: what is read, for errors.

@@ -1,4 +1,4 @@
-"""What can go wrong with an object store; everything else in this package is translated into these.
+"""The errors of object stores; everything else in this package is translated into these.
 
 StorageError               the base, which the HTTP layer raises too (store_access/errors.py)
 ├── ObjectNotFound         the key does not exist: often an answer, not a failure

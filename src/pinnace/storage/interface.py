@@ -147,7 +147,7 @@ class VersionedStore(Protocol):
     """A store that can say whether an object has changed; those of plugins cannot."""
 
     async def version(self, key: str) -> str:
-        """What changes whenever the object does, such as its ETag; empty if the service does not say.
+        """A version that changes whenever the object does, such as its ETag; empty if the service has none.
 
         Raises:
             ObjectNotFound: there is no such object.

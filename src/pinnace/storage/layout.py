@@ -8,7 +8,7 @@ import msgspec
 from pinnace.storage.errors import InvalidLocation, StorageError
 
 TOP_LEVEL_DIRECTORIES = frozenset({"backups", "restores", "restic", "metadata", "plugins", "kopia"})
-"""What may stand at the root prefix. `kopia` is later Velero's. (docs/spec: STO 7, BEY 3.1)"""
+"""The folders that may stand at the root prefix. `kopia` is later Velero's. (docs/spec: STO 7, BEY 3.1)"""
 
 _NAMED_DIRECTORIES = 3
 _MAX_NAME_CHARACTERS = 253

@@ -43,7 +43,7 @@ def location_title(location: BackupStorageLocation) -> str:
 
 
 _MEANT: Final = {scheme: meant for _, form in _FORMS.values() for scheme, meant in form.others.items()}
-"""What users of other programs write, by its scheme."""
+"""The URL that users of other programs mean, by the scheme that they write."""
 
 
 def _form_of(provider: str) -> StoreURL | None:

@@ -51,7 +51,7 @@ class StoreURL(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TenantRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What tenants may do with a provider. (docs/spec: NAC 17)
+    """The rights of tenants to a provider. (docs/spec: NAC 17)
 
     Attributes:
         settings: keys of the configuration that affect only the tenant's own store.

@@ -1,4 +1,4 @@
-"""What the texts of errors say about an answer, whatever library received it."""
+"""The parts of an answer that error texts show, whatever library received it."""
 
 
 def page_complaint(content_type: str) -> str:

@@ -153,5 +153,5 @@ def _properties(ours: Mapping[str, Schema], served: Mapping[str, Schema]) -> dic
 
 
 def _shape(schema: Schema) -> tuple[object, bool]:
-    """What two schemas must have in common to be united: their type, and whether keys are free."""
+    """The type of a schema, and whether its keys are free: schemas that agree in both can be united."""
     return schema.get("type"), "additionalProperties" in schema

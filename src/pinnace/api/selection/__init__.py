@@ -1,1 +1,1 @@
-"""What include and exclude lists, globs and label selectors select. Pure. (docs/spec: API 13)"""
+"""Selection by include and exclude lists, globs and label selectors. Pure. (docs/spec: API 13)"""

@@ -306,7 +306,7 @@ def _namespace_policy(number: int, document: NamespacePolicyDocument) -> _Policy
 
 
 def namespace_pattern_error(pattern: str) -> str:
-    """What is wrong with a name or pattern of namespaces; empty if it is valid. (section 2.2)"""
+    """The mistake in a name or pattern of namespaces; empty if it is valid. (section 2.2)"""
     if not pattern:
         return "a namespace must not be empty"
     if any(character in _UNSUPPORTED for character in pattern):

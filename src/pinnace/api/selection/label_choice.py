@@ -98,7 +98,7 @@ def parse_or_selectors(text: str) -> list[LabelSelector]:
 def label_choice_errors(
     selector: LabelSelector | None, alternatives: Sequence[LabelSelector], kind: str
 ) -> list[str]:
-    """What is wrong with the label selectors of a spec; `kind` is `backup` or `restore`."""
+    """The mistakes in the label selectors of a spec; `kind` is `backup` or `restore`."""
     if selector is not None and alternatives:
         return [
             f"encountered labelSelector as well as orLabelSelectors in {kind} spec, only one can be specified"

@@ -279,7 +279,7 @@ def uses_common_lists(spec: BackupSpec) -> bool:
 
 
 def filter_errors(spec: BackupSpec, policy: ScopedLists = NO_LISTS) -> list[str]:
-    """What is wrong with the resource filters of a spec."""
+    """The mistakes in the resource filters of a spec."""
     common = pair_errors("resource", spec.included_resources, spec.excluded_resources)
     lists = ScopedLists.of(spec)
     errors = [

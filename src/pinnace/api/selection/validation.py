@@ -23,12 +23,12 @@ _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
 
 
 def resource_list_errors(includes: Iterable[str], excludes: Iterable[str]) -> list[str]:
-    """What is wrong with `includedResources` and `excludedResources`, as the user wrote them."""
+    """The mistakes in `includedResources` and `excludedResources`, as the user wrote them."""
     return pair_errors("resource", includes, excludes)
 
 
 def pair_errors(what: str, includes: Iterable[str], excludes: Iterable[str]) -> list[str]:
-    """What is wrong with a pair of lists that holds names of `what`."""
+    """The mistakes in a pair of lists that holds names of `what`."""
     return [f"Invalid included/excluded {what} lists: {error}" for error in validate(includes, excludes)]
 
 
@@ -46,7 +46,7 @@ def scoped_pair_errors(what: str, includes: Iterable[str], excludes: Iterable[st
 
 
 def namespace_list_errors(includes: Iterable[str], excludes: Iterable[str]) -> list[str]:
-    """What is wrong with `includedNamespaces` and `excludedNamespaces`. (docs/spec: BEY 4.6)"""
+    """The mistakes in `includedNamespaces` and `excludedNamespaces`. (docs/spec: BEY 4.6)"""
     included, excluded = tuple(includes), tuple(excludes)
     problems = {
         problem: None
@@ -89,7 +89,7 @@ def _instead_of(name: str) -> str:
 
 
 def metadata_errors(metadata: ObjectMeta) -> list[str]:
-    """What Kubernetes would refuse in an object's metadata, one text for each problem."""
+    """The problems of an object's metadata that make Kubernetes refuse it, one text for each."""
     problems = []
     for field, value in (("name", metadata.name), ("namespace", metadata.namespace)):
         if len(value) > MAX_NAME_CHARACTERS or not _SUBDOMAIN.fullmatch(value):

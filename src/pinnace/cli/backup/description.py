@@ -1,4 +1,4 @@
-"""What `backup describe` says, as data that `describe` prints as text and `describe_json` as JSON. Pure."""
+"""A backup for `backup describe`, as data: `describe` prints it as text, `describe_json` as JSON. Pure."""
 
 from collections.abc import Sequence
 
@@ -113,7 +113,7 @@ class BackupDescription(msgspec.Struct, frozen=True):
 
 
 def described(backup: JSONObject, found: DescribedBackup) -> BackupDescription:
-    """What there is to say of a backup."""
+    """The description of a backup."""
     status = cells.status(backup)
     return BackupDescription(
         head=head(backup, "itemsBackedUp"),
@@ -141,7 +141,7 @@ def _global_policies(backup: JSONObject) -> JSONObject:
 
 
 def described_template(spec: JSONObject) -> BackupTemplate:
-    """What there is to say of the spec of a backup."""
+    """The description of a backup's spec."""
     return BackupTemplate(
         filters=filters(spec),
         storage_location=text(spec, "storageLocation"),

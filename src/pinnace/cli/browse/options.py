@@ -9,7 +9,7 @@ from pinnace.cli.declaring.values import NAMESPACE, formats
 
 
 class BrowseOptions(FetchOptions, what="a file of the backup"):
-    """What all of them have. `of_namespace` is `-n`: the namespace of the objects, not the server's."""
+    """The flags of all of them. `of_namespace` is `-n`: the namespace of the objects, not the server's."""
 
     names: Sequence[str]
     of_namespace: str = ""
@@ -17,7 +17,7 @@ class BrowseOptions(FetchOptions, what="a file of the backup"):
 
 
 class ObjectsOptions(BrowseOptions):
-    """What those about objects have."""
+    """The flags of commands about objects."""
 
     of_namespace: str = text(
         "-n",

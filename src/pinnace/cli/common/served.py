@@ -121,7 +121,7 @@ async def check_namespaces_of(client: KubeClient, objects: "Sequence[ObjectName]
 
 
 async def _discovered(client: KubeClient, names: Iterable[str]) -> "Discovery | None":
-    """What the cluster serves; None if no name needs it, or it cannot be found out."""
+    """The kinds that the cluster serves; None if no name needs them, or they cannot be found out."""
     if not any(name not in ("", "*") for name in names):
         return None
     # Loaded here: most backups name no kind.

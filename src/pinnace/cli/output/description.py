@@ -1,4 +1,4 @@
-"""What descriptions say of an object, as data that is printed as text and as JSON. Pure.
+"""Descriptions of objects, as data that is printed as text and as JSON. Pure.
 
 (docs/spec: CLI 2.4, BEY 8)
 
@@ -67,7 +67,7 @@ class RunState(msgspec.Struct, frozen=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What the descriptions of all kinds have.
+    """The common part of the descriptions of all kinds.
 
     Attributes:
         foreign: a note about a phase that Pinnace does not set.

@@ -79,7 +79,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "restore-operations": "restore-operations",
     "restore-finalizer": "",
 }
-"""What --disable-controllers takes in Velero 1.18: the name here, or empty if there is no such controller."""
+"""Names for --disable-controllers in Velero 1.18: the name here, or empty if there is no such controller."""
 
 
 def accepted(flags: Iterable[LaterFlag]) -> list[click.Option]:

@@ -1,4 +1,4 @@
-"""What `restore describe` says, as data that `describe` prints as text and `describe_json` as JSON. Pure."""
+"""A restore for `restore describe`, as data: `describe` prints it as text, `describe_json` as JSON. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -50,7 +50,7 @@ class RestoreDescription(msgspec.Struct, frozen=True):
 
 
 def described(restore: JSONObject, found: DescribedRestore) -> RestoreDescription:
-    """What there is to say of a restore."""
+    """The description of a restore."""
     spec = cells.spec(restore)
     return RestoreDescription(
         head=head(restore, "itemsRestored"),

@@ -384,7 +384,7 @@ class BackupDeletionReconciler:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What a deletion works with.
+    """Store, plugins and location of one deletion.
 
     Attributes:
         store: the store of the location as it was read.

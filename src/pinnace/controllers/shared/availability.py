@@ -28,7 +28,7 @@ SUSPECT_SECONDS: Final = 600.0
 
 @dataclass(slots=True)
 class _Known:
-    """What this process knows of one location; times are of the monotonic clock."""
+    """The last answers of one location to this process; times are of the monotonic clock."""
 
     looked_at: object = None
     problem: str = ""

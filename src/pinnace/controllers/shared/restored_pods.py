@@ -58,7 +58,7 @@ _USUAL_WAITS: Final = frozenset({"PodInitializing", "ContainerCreating"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """What keeps a pod from its data; `lost` if that is permanent."""
+    """The obstacle between a pod and its data; `lost` if that is permanent."""
 
     text: str
     lost: bool = False
@@ -210,7 +210,7 @@ class _PodWatch:
         self._news.set()
 
     def waits_for(self) -> str:
-        """What the pod and its PodVolumeRestores wait for, in words."""
+        """The reason why the pod and its PodVolumeRestores wait, in words."""
         if (trouble := trouble_of(self._state, self._created)) is not None:
             return trouble.text
         metadata = self._created["metadata"]

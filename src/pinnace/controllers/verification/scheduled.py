@@ -40,7 +40,7 @@ _LONGEST_MESSAGE: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationSchedule:
-    """What a Schedule's annotations ask for."""
+    """The verification that a Schedule's annotations ask for."""
 
     cron: Cron
     share: ReadShare | None = None

@@ -28,7 +28,7 @@ REFRESH_DEADLINE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OIDCSettings:
-    """What `auth-provider.config` says. `origin` is file and entry, for error texts."""
+    """The content of `auth-provider.config`. `origin` is file and entry, for error texts."""
 
     issuer: str
     client_id: str

@@ -407,7 +407,7 @@ class _Answer:
 
 
 def _not_as_asked(request: APIRequest, status: int, content_type: str) -> str:
-    """What is wrong with the status or content type of a success; "" if nothing is."""
+    """The mistake in the status or content type of a success; "" if there is none."""
     if status not in SUCCESS.get(request.method, SUCCESS["GET"]):
         return f"HTTP status {status} is not how a {request.method} succeeds"
     if request.accept.startswith(JSON) and content_type.partition(";")[0].strip().lower() != JSON:
@@ -481,7 +481,7 @@ def _connection_error(error: TransferFailed, server: str, is_proxied: bool) -> C
 
 
 def _no_tls_hint(text: str) -> str:
-    """What to change where the other side answered, but not in TLS."""
+    """The advice where the other side answered, but not in TLS."""
     if "wrong version number" in text or "record layer failure" in text or "packet length too long" in text:
         return "; the server at this port speaks no TLS: is it http:// and not https://?"
     return ""

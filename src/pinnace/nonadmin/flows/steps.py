@@ -97,7 +97,7 @@ REQUEUE = Finish(requeue=True)
 
 @dataclass(slots=True)
 class PassMemory:
-    """What a pass remembers between its steps.
+    """The memory of a pass between its steps.
 
     Attributes:
         requeue: a step asked for one more pass.

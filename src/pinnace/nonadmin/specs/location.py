@@ -174,7 +174,7 @@ def is_plain_prefix(prefix: str) -> bool:
 
 
 def _url_problem(url: str, allowed: Addresses) -> str:
-    """What is wrong with a store's URL; empty if nothing. Connections check the resolved addresses."""
+    """The mistake in a store's URL; empty if there is none. Connections check the resolved addresses."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

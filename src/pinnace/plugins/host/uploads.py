@@ -76,7 +76,7 @@ class _Feed(Generic[RequestT]):
         self._queue.put(None)
 
     def messages(self) -> Iterator[RequestT]:
-        """What gRPC iterates. In its thread."""
+        """The messages that gRPC iterates, in its thread."""
         while (batch := self._queue.get()) is not None:
             yield from batch
             _in_loop(self._loop, self._slots.release)

@@ -1,4 +1,4 @@
-"""What a restore knows of kinds: those that the cluster serves, its filters, actions and statuses."""
+"""The kinds of a restore: those that the cluster serves, its filters, actions and statuses."""
 
 import re
 from collections.abc import Collection

@@ -23,7 +23,7 @@ from pinnace.restore.selection.reading import ItemReader, ItemRef, decode
 
 
 class _Definition(msgspec.Struct, frozen=True):
-    """What a definition says about the versions of its kind.
+    """The versions of a kind in its definition.
 
     Attributes:
         stored: the version of stored objects.

@@ -98,7 +98,7 @@ def _status(quota: JSONObject) -> JSONObject:
 
 
 def _over(quota: JSONObject) -> str:
-    """What is in use beyond its limit, such as `pods: 5 of 3`; empty if nothing is."""
+    """The usage beyond its limit, such as `pods: 5 of 3`; empty if there is none."""
     hard, used = _hard(quota), mapping(_status(quota), "used")
     return ", ".join(
         f"{name}: {text(used, name)} of {text(hard, name)}"

@@ -49,7 +49,7 @@ def without_lacking_families(service: JSONObject, refusal: KubeError) -> tuple[J
 
 
 def advice(service: JSONObject, refusal: KubeError) -> str:
-    """What to do about a Service that was refused, to be put behind the server's text; empty if unknown."""
+    """The advice for a refused Service, to be put behind the server's text; empty if there is none."""
     said = str(refusal)
     if any(reason in said for reason in _PORT_REFUSED):
         if "HealthCheck" in said or "healthCheckNodePort" in said:

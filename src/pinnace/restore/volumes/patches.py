@@ -71,7 +71,7 @@ class Unbound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Remaining(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look has left.
+    """The claims and the failures that one look has left.
 
     Attributes:
         problems: namespace and text of each failure.

@@ -43,7 +43,7 @@ _ACCOUNT = re.compile(r"[A-Za-z0-9][-A-Za-z0-9]{0,62}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureConfig:
-    """What a location's configuration says; empty texts mean 'not given'.
+    """The settings of a location; empty texts mean 'not given'.
 
     Attributes:
         bucket: the container.

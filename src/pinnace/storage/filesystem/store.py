@@ -155,7 +155,7 @@ class FilesystemStore:
         return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
 
     async def _found(self, key: str) -> os.stat_result:
-        """What is known of a file. Raises ObjectNotFound."""
+        """The status of a file. Raises ObjectNotFound."""
         found = await self._look(key)
         if found is None:
             raise ObjectNotFound(key)

@@ -22,7 +22,7 @@ VALID_KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GCSConfig:
-    """What a location's configuration says; empty texts mean 'not given'.
+    """The settings of a location; empty texts mean 'not given'.
 
     Attributes:
         kms_key_name: resource name of the Cloud KMS key that encrypts new objects.

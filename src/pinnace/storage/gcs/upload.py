@@ -43,7 +43,7 @@ def resource_of(reply: Reply) -> dict[str, Any]:
 
 
 class Stored:
-    """What has been sent of an object, to be compared with what the service says that it has stored."""
+    """Size and sum of the data that has been sent, to be compared with those that the service reports."""
 
     def __init__(self) -> None:
         self._size_bytes = 0

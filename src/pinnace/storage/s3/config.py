@@ -53,7 +53,7 @@ _HOST_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Config:
-    """What a location's configuration says; empty texts mean 'not given'.
+    """The settings of a location; empty texts mean 'not given'.
 
     Attributes:
         region: empty with an endpoint means `us-east-1` for signatures, without one: ask the service.

@@ -35,7 +35,7 @@ class VolumeProperties(Protocol):
 
 
 class Snapshotter(Protocol):
-    """What a plugin of a provider can do. It may raise anything; its id of a foreign volume is empty."""
+    """The abilities of a provider's plugin. It may raise anything; its id of a foreign volume is empty."""
 
     async def init(self, config: Mapping[str, str]) -> None: ...
 

@@ -203,7 +203,7 @@ def restore_settings(restore: Restore) -> dict[str, str]:
 
 
 def _of_kopia(restore: Restore, repository: BackupRepository, snapshot: SavedSnapshot) -> JSONObject:
-    """What only other uploaders than restic need."""
+    """The settings that only other uploaders than restic need."""
     fields: JSONObject = {}
     if uploader_of(repository) != RESTIC_REPOSITORY:
         if settings := restore_settings(restore):

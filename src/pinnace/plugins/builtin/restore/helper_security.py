@@ -80,7 +80,7 @@ def security_context(config: Mapping[str, str], pod_spec: JSONObject) -> JSONObj
 
 
 def _default(of_pod: Mapping[str, Any]) -> JSONObject:
-    """What the level `restricted` admits, as the user and group of the pod."""
+    """A security context that the level `restricted` admits, with the user and group of the pod."""
     user, group = of_pod.get("runAsUser"), of_pod.get("runAsGroup")
     context: JSONObject = {
         "allowPrivilegeEscalation": False,
@@ -118,7 +118,7 @@ def _whole(config: Mapping[str, str]) -> JSONObject:
 
 
 def _of_keys(config: Mapping[str, str]) -> JSONObject:
-    """What the keys for single fields say, up to the first value that is not valid."""
+    """The values of the keys for single fields, up to the first one that is not valid."""
     context: JSONObject = {}
     for key, field in (("secCtxRunAsUser", "runAsUser"), ("secCtxRunAsGroup", "runAsGroup")):
         if text := config.get(key):

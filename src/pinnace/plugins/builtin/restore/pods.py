@@ -16,7 +16,7 @@ from pinnace.plugins.protocols import (
 )
 
 _SET_LATER: Final = ("nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers")
-"""What is set while a pod is created or runs. A server refuses a new pod with other values than its own."""
+"""Fields that are set while a pod is created or runs. A server refuses other values in a new pod."""
 
 
 class AddClaimsOfPod:

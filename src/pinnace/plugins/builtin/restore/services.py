@@ -74,7 +74,7 @@ def _owns_node_port(fields: JSONObject, port: JSONObject) -> bool:
 
 
 class _Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """What the manifest of the last `kubectl apply` sets.
+    """The fields of the manifest of the last `kubectl apply`.
 
     Attributes:
         node_ports: names and numbers of the ports with a node port; an unnamed port has the empty name.
