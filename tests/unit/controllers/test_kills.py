@@ -8,6 +8,7 @@ and the same process goes on. Each kind says how its processes begin and work, a
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
@@ -34,6 +35,7 @@ from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunDecision, RunReconciler
 from pinnace.controllers.shared.settling import ORPHAN_REASON, Settler
 from pinnace.csi.movement.rebinding import FORMER_POLICY
+from pinnace.csi.movement.uploads import CONTENT
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
@@ -192,7 +194,12 @@ class NodeLife:
             struct: Any = DataUpload if uploads else DataDownload
             reconciler = PodVolumeReconciler(scope, resource, struct, work, startable=STARTABLE)
 
+        is_new = [True]
+
         async def one_pass() -> None:
+            obj = self.api.stored(self.plural, "it")
+            if is_new and is_new.pop() and text(obj, "status", "phase") == "InProgress":
+                await reconciler.fail_orphan(obj)
             await reconciler.reconcile(key("it"))
 
         return one_pass
@@ -362,7 +369,19 @@ FAULTS: Final[dict[str, tuple[str, BaseException]]] = {
 }
 
 
-async def brought_to_its_end(life: Life) -> bool:
+def is_over(life: Life) -> bool:
+    return life.is_over()
+
+
+def is_over_or_failed(life: Life) -> bool:
+    """Whether nothing is left to do, as the work is done or has failed."""
+    return life.is_over() or any(
+        text(obj, "status", "phase") == "Failed" and not obj["metadata"].get("finalizers")
+        for obj in life.api.objects.values()
+    )
+
+
+async def brought_to_its_end(life: Life, is_over: Callable[[Life], bool] = is_over) -> bool:
     """Let processes work until nothing is left to do; return whether one has died."""
     one_pass, died = life.begin(), False
     for _ in range(MOST_PASSES):
@@ -372,7 +391,7 @@ async def brought_to_its_end(life: Life) -> bool:
             one_pass, died = life.begin(), True
         except KubeError:
             pass  # a controller tries the key again
-        if life.is_over():
+        if is_over(life):
             return died
     raise AssertionError(life.api.objects)
 
@@ -405,5 +424,59 @@ async def test_work_that_breaks_off_at_any_write_comes_to_its_end(
             raise
         if writes[0] > 0:
             assert number > 2, "the work writes its claim and its end"
+            return
+    raise AssertionError("there are more writes than were tried")
+
+
+def before_the_annotations(life: Life) -> None:
+    """Take from all objects what an older version did not note on them."""
+    for obj in life.api.objects.values():
+        notes = obj["metadata"].get("annotations") or {}
+        for name in [name for name in notes if name.startswith("pinnace.io/") and name not in GIVEN]:
+            del notes[name]
+
+
+def a_day_later(life: Life) -> None:
+    life.api.clock.set(life.api.clock.now() + timedelta(days=1))
+
+
+def a_day_earlier(life: Life) -> None:
+    life.api.clock.set(life.api.clock.now() - timedelta(days=1))
+
+
+GIVEN: Final = frozenset({CONTENT, labels.INITIALIZE_REPOSITORY})
+"""Annotations that the work begins with."""
+CHANGES: Final[dict[str, Callable[[Life], None]]] = {
+    "an older version did not note": before_the_annotations,
+    "the clock is a day later": a_day_later,
+    "the clock is a day earlier": a_day_earlier,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", LIVES)
+async def test_a_process_ends_what_another_left_under_other_circumstances(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, change: str
+) -> None:
+    monkeypatch.setattr(RetryDelay, "next_delay", lambda _self: 0.0)
+    for number in range(1, MOST_WRITES):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        life, writes = LIVES[kind](folder), [number]
+
+        def strike(verb: str, *_names: str, life: Life = life, left: list[int] = writes) -> None:
+            if verb in ("create", "patch", "delete"):
+                left[0] -= 1
+                if left[0] == 0:
+                    CHANGES[change](life)
+                    raise Killed
+
+        life.api.after = strike
+        try:
+            await brought_to_its_end(life, is_over_or_failed)
+        except AssertionError as failure:
+            failure.add_note(f"{change}, from write {number}: {life.api.writes()}")
+            raise
+        if writes[0] > 0:
             return
     raise AssertionError("there are more writes than were tried")

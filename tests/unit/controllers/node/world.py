@@ -111,8 +111,8 @@ class NodeWorld:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.cluster = ScriptedCluster()
         self.clock = FakeClock()
+        self.cluster = ScriptedCluster(self.clock)
         self.metrics = RecordingMetrics()
         self.restic = FakeRestic()
         self.pods_directory = folder / "pods"
