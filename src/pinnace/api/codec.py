@@ -210,7 +210,7 @@ def _strip_nulls(value: Any, node: inspect.Type) -> Any:
 
 
 def _refuses_null(node: inspect.Type) -> bool:
-    """Whether this is a required duration: Go fails to read `null` there."""
+    """Whether a type is a required duration: Go fails to read `null` there."""
     if isinstance(node, inspect.Metadata):
         return _refuses_null(node.type)
     return isinstance(node, inspect.CustomType)

@@ -176,7 +176,7 @@ def _defect(error: Exception, program: str) -> int:
 
 
 def _reports_a_limit(error: BaseException) -> bool:
-    """Whether this is an error of a library about memory, threads or descriptors that have run out."""
+    """Whether a library's error is about memory, threads or descriptors that have run out."""
     return isinstance(error, RuntimeError | ImportError) and any(
         sign in str(error) for sign in ("can't start new thread", "failed to map", "cannot allocate memory")
     )

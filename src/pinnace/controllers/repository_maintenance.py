@@ -175,7 +175,7 @@ class MaintenanceReconciler:
 
 
 def is_due(repository: BackupRepository, now: datetime) -> bool:
-    """Whether it is time to prune: after its period, after a failure a day later at most.
+    """Whether a repository is due for pruning: after its period, after a failure a day later at most.
 
     A last time in the future is nobody's: it must not end all maintenance.
     """

@@ -92,7 +92,7 @@ def judge_refusals(
 
 
 def warning(check: str, text: str, remedy: str, *, code: Code) -> Finding:
-    """It works now, but may fail or surprise later."""
+    """The subject works now, but may fail or surprise later."""
     return Finding(Level.WARNING, code, check, text, remedy)
 
 

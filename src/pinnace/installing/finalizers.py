@@ -48,7 +48,7 @@ def defined_by(definition: JSONObject) -> APIResource | None:
 
 
 def _is_ours(finalizer: str) -> bool:
-    """Whether it is of Velero, as `velero.io/x` and `restores.velero.io/x`, or of self-service."""
+    """Whether a finalizer is Velero's, as `velero.io/x` and `restores.velero.io/x`, or self-service's."""
     domain = finalizer.partition("/")[0]
     return any(domain == group or domain.endswith(f".{group}") for group in (GROUP, TENANT_GROUP))
 

@@ -10,13 +10,13 @@ class InstallOutcome(StrEnum):
 
     CREATED = "created"
     APPLIED = "applied"
-    """It was brought in line, whether or not anything changed."""
+    """The object was brought in line, whether or not anything changed."""
     WIDENED = "widened"
     """A definition got the fields of this version."""
     LEFT = "left"
-    """It existed, and was left as it is."""
+    """The object existed, and was left as it is."""
     NOT_CHANGED = "not changed"
-    """It cannot be changed; a warning says why."""
+    """The object cannot be changed; a warning says why."""
 
 
 def title(obj: JSONObject) -> str:

@@ -22,7 +22,7 @@ class UnservedName(msgspec.Struct, frozen=True):
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it is a glob, which may rightly match nothing."""
+        """Whether the name is a glob, which may rightly match nothing."""
         return is_glob(self.name)
 
 

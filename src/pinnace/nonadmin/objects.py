@@ -41,7 +41,7 @@ def is_being_deleted(obj: JSONObject) -> bool:
 
 
 def has_finalizer(obj: JSONObject, finalizer: str) -> bool:
-    """Whether that finalizer is set."""
+    """Whether an object has the finalizer."""
     return finalizer in listed(obj, "metadata", "finalizers")
 
 

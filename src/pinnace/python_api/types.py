@@ -119,9 +119,9 @@ class ExistingResources(StrEnum):
     """What a restore does with objects that exist and differ from the backup."""
 
     NONE = "none"
-    """They are left as they are, with a warning each."""
+    """Objects are left as they are, with a warning each."""
     UPDATE = "update"
-    """They are patched to the version in the backup."""
+    """Objects are patched to the version in the backup."""
     RECREATE = "recreate"
     """As UPDATE; what cannot be patched is deleted and created again."""
 

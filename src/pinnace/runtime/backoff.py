@@ -51,7 +51,7 @@ class TokenBucket:
         return max(0.0, -self._tokens / self._rate_per_second)
 
     def is_full(self, now: float) -> bool:
-        """Whether it has all its tokens."""
+        """Whether the bucket has all its tokens."""
         return self._level(now) >= self._burst
 
     def _level(self, now: float) -> float:

@@ -34,7 +34,7 @@ def level(verbosity: int) -> int:
 
 
 def traces(verbosity: int = REQUESTS) -> bool:
-    """Whether this is printed."""
+    """Whether requests are printed at a verbosity."""
     return log.isEnabledFor(level(verbosity))
 
 

@@ -44,7 +44,7 @@ def pod_volumes(pod: JSONObject) -> list[JSONObject]:
 
 
 def unmounted(pod: JSONObject, volumes: Iterable[str]) -> list[str]:
-    """Those of these volumes that no container of a pod uses: the kubelet mounts none of them.
+    """The volumes that no container of a pod uses: the kubelet mounts none of them.
 
     A pod of an API server has containers; of one without, nothing is said.
     """

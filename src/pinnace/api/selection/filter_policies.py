@@ -72,7 +72,7 @@ class _Selector(_Strict):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it counts as absent."""
+        """Whether the selector counts as absent."""
         return not self.match_labels and not self.match_expressions
 
 
@@ -116,7 +116,7 @@ class KindFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_catch_all(self) -> bool:
-        """Whether it stands for every kind that no other filter of its policy names."""
+        """Whether the filter stands for every kind that no other filter of its policy names."""
         return not self.kinds
 
 

@@ -83,7 +83,7 @@ class Deletion(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether it ended with the backup still there."""
+        """Whether the deletion ended with the backup still there."""
         return self.phase == "Processed" and bool(self.errors)
 
 

@@ -40,7 +40,7 @@ class Moving:
         return self.is_ours(obj) and phase_of(obj) in STARTABLE
 
     def is_due(self, movement: DataUpload | DataDownload) -> bool:
-        """Whether that is so of a decoded object."""
+        """Whether a decoded object is one that this agent carries out."""
         return movement.status.node == self._scope.node and movement.spec.datamover in BUILT_IN_MOVERS
 
     def orphans(self, objects: Informer) -> list[JSONObject]:

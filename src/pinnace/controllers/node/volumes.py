@@ -62,7 +62,7 @@ class NodeVolumes:
         return pod
 
     async def exists(self, wanted: ObjectReference) -> bool:
-        """Whether that pod, and not another that took its name, is still there."""
+        """Whether the pod itself, and not another that took its name, is still there."""
         try:
             pod = await self._scope.client.get(PODS, wanted.name, wanted.namespace)
         except NotFound:

@@ -40,7 +40,7 @@ class RunQueue(Protocol[RunT_contra]):
     """Decides whether a valid Backup or Restore may start now."""
 
     def try_start(self, key: Key, run: RunT_contra, targets: "Targets") -> bool:
-        """Whether it starts now. If not, its key is queued again as soon as that may have changed."""
+        """Whether the run starts now. If not, its key is queued again as soon as that may have changed."""
         ...
 
     def remove(self, key: Key) -> None:

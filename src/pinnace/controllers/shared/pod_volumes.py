@@ -52,7 +52,7 @@ class Forgetter(Protocol):
         ...
 
     async def is_gone(self, repository: Repository) -> bool:
-        """Whether it is certain that nothing of a repository is left in its location."""
+        """Whether nothing of a repository is left in its location, for certain."""
         ...
 
 

@@ -58,7 +58,7 @@ class RepositoryPresence:
             return await store.has_repository_data(repository.uploader, repository.namespace)
 
     async def is_gone(self, repository: Repository) -> bool:
-        """Whether it is certain that a location that can be reached has nothing of a repository."""
+        """Whether a location that can be reached has nothing of a repository, for certain."""
         if not repository.namespace:
             return False
         try:

@@ -53,7 +53,7 @@ class APIRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def writes(self) -> bool:
-        """Whether it may change something."""
+        """Whether the request may change something."""
         return self.acts or self.method != "GET"
 
     def check_fence(self) -> None:

@@ -78,7 +78,7 @@ class RestoreRun:
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        """Those of every object of this restore."""
+        """The labels of every object of this restore."""
         return self.request.labels
 
     @cached_property

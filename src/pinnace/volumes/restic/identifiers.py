@@ -36,7 +36,7 @@ def repository_identifier(
 
 
 def belongs_to(identifier: str, location: BackupStorageLocation, volume_namespace: str) -> bool:
-    """Whether that is the repository of a namespace in a location. (docs/spec: NAC 17 A34)
+    """Whether an identifier is the repository of a namespace in a location. (docs/spec: NAC 17 A34)
 
     Raises:
         IdentifierError, InvalidLocation: as `repository_identifier`.
