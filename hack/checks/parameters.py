@@ -15,9 +15,9 @@ SOURCE: Final = Path("src")
 
 EXCEPTIONS: Final[Mapping[str, str]] = {
     "pinnace.hooks.limit:LimitedExecutor.exec": "implements Executor.exec",
-    "pinnace.kube.client:KubeClient.__init__": "settings, each by name; three are for tests",
-    "pinnace.kube.client:KubeClient.request": "the parts of one HTTP request, each by name",
-    "pinnace.kube.client:KubeClient.list_pages": "the query of a list, each by name",
+    "pinnace.kube.requesting:RequestClient.__init__": "settings, each by name; three are for tests",
+    "pinnace.kube.requesting:RequestClient.request": "the parts of one HTTP request, each by name",
+    "pinnace.kube.listing_requests:ListClient.list_pages": "the query of a list, each by name",
     "pinnace.kube.client:KubeClient.watch": "the query of a watch, each by name",
     "pinnace.kube.client:KubeClient.exec": "implements Executor.exec",
     "pinnace.hooks.commands:Executor.exec": "a command and where it runs",

@@ -36,8 +36,8 @@ from pinnace.api.velero.storage_location import (
     BackupStorageLocationAccessMode,
 )
 from pinnace.archive.paths import FORMAT_VERSION
-from pinnace.kube.client import ServerVersion
 from pinnace.kube.identity import ClusterIdentity
+from pinnace.kube.requesting import ServerVersion
 
 BACKUP_VERSION = 1
 

@@ -40,10 +40,10 @@ from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RunDecision, RunReconciler, failed, refused
 from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.snapshots import FEATURE
-from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import PASSING_ERRORS, KubeError
 from pinnace.kube.identity import ClusterIdentity, read_identity
+from pinnace.kube.requesting import ServerVersion
 from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
     BACKUPS,

@@ -15,7 +15,8 @@ from pinnace.kube.groups import APIGroup, GroupVersion
 from pinnace.kube.resources import APIResource
 
 if TYPE_CHECKING:
-    from pinnace.kube.client import KubeClient, ServerVersion
+    from pinnace.kube.client import KubeClient
+    from pinnace.kube.requesting import ServerVersion
 
 NEEDED_VERBS = frozenset({"list", "create", "get", "delete"})
 """The verbs that a resource needs to be backed up and restored. (docs/spec: BKP 5.1)"""

@@ -1,7 +1,7 @@
 """The one interface of all object stores, and small helpers to feed and drain its streams.
 
 A store holds immutable byte strings under keys such as `prefix/backups/b1/b1.tar.gz`. It knows nothing
-about backups: `backup_store.py` does. The contract below is kept by every adapter and proved by one
+about backups: `backup_store` does. The contract below is kept by every adapter and proved by one
 conformance suite (tests/support/stores/conformance.py).
 """
 

@@ -14,8 +14,9 @@ from hack.cluster.faults import ActAndRespond, Fault, Respond, Rewrite
 from hack.cluster.proxy import FaultProxy
 from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.kube.client import PAGE_LIMIT, KubeClient
+from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.listing_requests import PAGE_LIMIT
 from pinnace.storage.backup_store import BackupStore
 from tests.integration.faults.world import PAGE, Lab, SmallPages, objects_in, results_of
 from tests.support.faulty_parts import Reach

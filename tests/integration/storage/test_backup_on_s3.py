@@ -18,7 +18,7 @@ from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.storage import backup_store
+from pinnace.storage import location_files
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.encoding import compress
@@ -185,7 +185,7 @@ async def test_a_deletion_aborts_what_is_old(
     async with open_backup_store(location_from_url(url_of(bucket))) as backups:
         await backups.delete_backup("b1")  # what is younger than an hour may be somebody's
         assert await left_in(bucket, open_store) == sorted(interrupted)
-        monkeypatch.setattr(backup_store, "_LONGEST_UPLOAD", timedelta(hours=-1))
+        monkeypatch.setattr(location_files, "_LONGEST_UPLOAD", timedelta(hours=-1))
         await backups.delete_backup("b1")
 
     assert await left_in(bucket, open_store) == sorted(key for key in interrupted if "/b1/" not in key)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.groups import (
     APIGroup,
@@ -15,6 +14,7 @@ from pinnace.kube.groups import (
     parse_outlines,
     parse_resource_list,
 )
+from pinnace.kube.requesting import ServerVersion
 
 ALL = ("create", "delete", "get", "list", "patch", "update", "watch")
 

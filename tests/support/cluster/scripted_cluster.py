@@ -21,7 +21,7 @@ from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.times import format_time
-from pinnace.kube.client import KubeClient, ServerVersion
+from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -35,6 +35,7 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.lists.listing import PageReader
 from pinnace.kube.lists.pages import Page, parse_page
+from pinnace.kube.requesting import ServerVersion
 from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.kube.transport.silence import Silence
 from pinnace.kube.watching import WatchEvent

@@ -21,7 +21,7 @@ from pinnace.backup.request import (
     movement_errors,
     prepare_backup,
 )
-from pinnace.kube.client import ServerVersion
+from pinnace.kube.requesting import ServerVersion
 from tests.support.clock import START
 
 LONG_NAME = "default" * 10

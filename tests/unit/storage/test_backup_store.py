@@ -16,7 +16,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
-from pinnace.storage.backup_store import BackupStore, ReadLimits
+from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.encoding import compress
 from pinnace.storage.errors import (
     BackupExists,
@@ -30,6 +30,7 @@ from pinnace.storage.errors import (
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import Body
 from pinnace.storage.layout import Layout, clean_prefix
+from pinnace.storage.location_files import ReadLimits
 from tests.support.clock import HurriedClock
 from tests.support.stores.faulty_store import DyingStore, FaultyStore
 

@@ -1,0 +1,116 @@
+"""Reads the files of a backup."""
+
+from pathlib import Path
+
+import orjson
+
+from pinnace.aio.blocking import in_thread
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject, names_by_kind
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
+from pinnace.api.volume_info import BackupVolumeInfo
+from pinnace.storage.documents import (
+    StoredObjects,
+    TreeDocument,
+    object_of,
+)
+from pinnace.storage.errors import (
+    UnreadableObject,
+)
+from pinnace.storage.interface import (
+    VersionedStore,
+    save_stream,
+)
+from pinnace.storage.location_files import LocationFiles
+
+
+class BackupReading(LocationFiles):
+    """The files of a backup, read within limits; a file that old backups lack counts as empty."""
+
+    async def exists(self, backup: str) -> bool:
+        """Whether the backup is finished: its metadata is there. (docs/spec: STO 6)"""
+        return await self._store.exists(self._layout.backup_metadata(backup))
+
+    async def get_metadata(self, backup: str) -> bytes:
+        """`velero-backup.json` as it is stored. Raises ObjectNotFound if there is no such backup."""
+        return await self._read_metadata(self._layout.backup_metadata(backup))
+
+    async def metadata_version(self, backup: str) -> str:
+        """The version of the metadata file; empty if the store has no versions. Raises ObjectNotFound."""
+        if not isinstance(self._store, VersionedStore):
+            return ""
+        return await self._store.version(self._layout.backup_metadata(backup))
+
+    async def read_backup(self, backup: str) -> Backup:
+        """The Backup object. Raises UnreadableObject if it is of another kind or damaged."""
+        try:
+            return decode(Backup, await self.get_metadata(backup), require_kind=True)
+        except DecodeError as error:
+            raise UnreadableObject(self._layout.backup_metadata(backup), str(error)) from error
+
+    async def read_raw_backup(self, backup: str) -> JSONObject:
+        """The Backup as it is stored, with fields of other versions. Raises UnreadableObject."""
+        key = self._layout.backup_metadata(backup)
+        data = await self.get_metadata(backup)
+        try:
+            return object_of(orjson.loads(data))
+        except ValueError as error:
+            raise UnreadableObject(key, f"not valid JSON: {error}") from None
+
+    async def download_contents(self, backup: str, path: Path) -> int:
+        """Save the tarball to a private file and return its size; a failure leaves no file."""
+        async with self.read_bytes(DownloadTargetKind.BACKUP_CONTENTS, backup) as stream:
+            return await save_stream(stream, path)
+
+    async def contents_size(self, backup: str) -> int:
+        """The size of the tarball in bytes. Raises ObjectNotFound."""
+        return await self._store.size(self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup))
+
+    async def read_snapshots(self, backup: str) -> list[VolumeSnapshot]:
+        """The records of native snapshots; none if the file is missing, as in old backups."""
+        key = self._layout.target(DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, backup)
+        found = await self._read_list(key)
+        try:
+            return await in_thread(decode_snapshots, found)
+        except DecodeError as error:
+            raise UnreadableObject(key, str(error)) from error
+
+    async def read_pod_volume_backups(self, backup: str) -> StoredObjects:
+        """The PodVolumeBackups; none if the file is missing. `kind` may be missing in each."""
+        return await self._read_list(self._layout.pod_volume_backups(backup))
+
+    async def read_csi_volume_snapshot_contents(self, backup: str) -> StoredObjects:
+        """The CSI VolumeSnapshotContents; none if the file is missing."""
+        return await self._read_list(self._layout.target("CSIBackupVolumeSnapshotContents", backup))
+
+    async def read_volume_infos(self, backup: str) -> list[BackupVolumeInfo]:
+        """The records of volumes by Velero 1.13 and later; none if the file is missing. (BEY 3.6)"""
+        key = self._layout.target("BackupVolumeInfos", backup)
+        found = await self._read_list(key)
+        try:
+            return await in_thread(_volume_infos, found)
+        except DecodeError as error:
+            raise UnreadableObject(key, str(error)) from error
+
+    async def read_item_operations(self, backup: str) -> StoredObjects:
+        """The operations of Velero 1.11 and later, not checked; none if the file is missing. (BEY 3.8)"""
+        return await self._read_list(self._layout.target("BackupItemOperations", backup))
+
+    async def read_resource_list(self, backup: str) -> dict[str, list[str]]:
+        """`<apiVersion>/<kind>` to names of what was backed up; empty if the file is missing."""
+        key = self._layout.target(DownloadTargetKind.BACKUP_RESOURCE_LIST, backup)
+        found = await self._read(key, TreeDocument())
+        try:
+            return names_by_kind(found)
+        except ValueError as error:
+            raise UnreadableObject(key, str(error)) from None
+
+    async def read_backup_results(self, backup: str) -> JSONObject | None:
+        """`{"warnings": …, "errors": …}` as later Velero stores it; None if the file is missing."""
+        return await self._read_results(self._layout.target("BackupResults", backup))
+
+
+def _volume_infos(found: StoredObjects) -> list[BackupVolumeInfo]:
+    return [decode(BackupVolumeInfo, each) for each in found]

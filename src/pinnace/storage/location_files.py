@@ -1,0 +1,243 @@
+"""The files of one location: opened, written so that each is checked, and read within limits.
+
+Not here: which files a backup or restore has, and their order.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
+from pinnace.aio.fence import Fence
+from pinnace.api.json_memory import most_memory
+from pinnace.api.objects import JSONObject
+from pinnace.storage.backup_files import CountedFile
+from pinnace.storage.documents import (
+    MOST_LIST_BYTES,
+    MOST_RESULTS_BYTES,
+    DocumentError,
+    ListDocument,
+    StoredObjects,
+    TreeDocument,
+    object_of,
+)
+from pinnace.storage.encoding import Document, decompress_stream, read_document
+from pinnace.storage.errors import (
+    NotLeading,
+    ObjectNotFound,
+    RangesUnsupported,
+    ReadOnlyLocation,
+    StorageError,
+    StoreUnavailable,
+    UnreadableObject,
+)
+from pinnace.storage.fenced import FencedStore
+from pinnace.storage.interface import (
+    ObjectStore,
+    RangedStore,
+    UploadsStore,
+    read_all,
+)
+from pinnace.storage.layout import (
+    Layout,
+)
+
+T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+
+_LONGEST_UPLOAD = timedelta(hours=1)
+"""An unfinished upload that was begun so long ago counts as abandoned where its backup is deleted."""
+SIGNED_URL_LIFETIME = timedelta(minutes=10)
+"""How long a signed URL can be used. (docs/spec: STO 9)"""
+
+
+class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a file is taken into memory; a location is not trusted. Streams have no limit.
+
+    Attributes:
+        metadata_bytes: the Backup or Restore object as stored: what etcd takes, and room for the indentation.
+        metadata_memory_bytes: that object decoded; four are decoded at once where backups are made known.
+        list_bytes: the JSON of every list of objects.
+    """
+
+    metadata_bytes: int = 4 << 20
+    metadata_memory_bytes: int = 16 << 20
+    list_bytes: int = MOST_LIST_BYTES
+
+
+class StoredUnchecked(StoreUnavailable):
+    """A file was stored, but the store did not answer when it was asked for its size."""
+
+
+class LocationFiles:
+    """The store of a location under its layout. An async context manager that closes its store."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        layout: Layout,
+        *,
+        location: str,
+        read_only: bool = False,
+        limits: ReadLimits | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Args:
+        store: closed by close().
+        layout: the location's root prefix.
+        location: name of the location, for messages.
+        read_only: refuse to write or delete backups and to delete restores; logs and results of restores are
+            written, as Velero does. (docs/spec: STO 12)
+        limits: for reading.
+        clock: of writers' claims.
+        """
+        self._store = store
+        self._layout = layout
+        self._location = location
+        self._read_only = read_only
+        self._limits = limits or ReadLimits()
+        self._clock = clock
+
+    def fenced(self, fence: Fence | None) -> Self:
+        """This location, with writes that pass the fence, if there is one."""
+        if fence is not None:
+            self._store = FencedStore(self._store, fence)
+        return self
+
+    @property
+    def read_only(self) -> bool:
+        """Whether backups cannot be written or deleted here."""
+        return self._read_only
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Release the connections of the store."""
+        await self._store.close()
+
+    def object_key(self, kind: str, name: str) -> str:
+        """The key of a download target. Raises StorageError for an unknown kind. (docs/spec: STO 9)"""
+        return self._layout.target(kind, name)
+
+    async def signed_url(self, kind: str, name: str, *, ttl: timedelta = SIGNED_URL_LIFETIME) -> str:
+        """A URL of a download target; whether it exists shows when it is used. (docs/spec: STO 9)"""
+        return await self._store.signed_url(self.object_key(kind, name), ttl)
+
+    def read_bytes(self, kind: str, name: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The stored bytes of a download target; raises ObjectNotFound on entering."""
+        return self._store.get(self.object_key(kind, name))
+
+    def read_range(
+        self, kind: str, name: str, offset: int, length: int
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """A part of the stored bytes of a download target.
+
+        Raises:
+            RangesUnsupported: the store can only read whole objects.
+            ObjectNotFound: as read_bytes().
+        """
+        if not isinstance(self._store, RangedStore):
+            raise RangesUnsupported(self.object_key(kind, name))
+        return self._store.get_range(self.object_key(kind, name), offset, length)
+
+    @asynccontextmanager
+    async def read_text(self, kind: str, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A download target such as a log, decompressed while it is read."""
+        async with (
+            self.read_bytes(kind, name) as stream,
+            aclosing(decompress_stream(stream, key=self.object_key(kind, name))) as text,
+        ):
+            yield text
+
+    async def _read_metadata(self, key: str) -> bytes:
+        data = await read_all(self._store, key, limit_bytes=self._limits.metadata_bytes)
+        if most_memory(data) > self._limits.metadata_memory_bytes:
+            most = self._limits.metadata_memory_bytes
+            raise UnreadableObject(key, f"its content takes more than {most} bytes of memory")
+        return data
+
+    async def _read_results(self, key: str) -> JSONObject | None:
+        found = await self._read(key, TreeDocument(most_bytes=MOST_RESULTS_BYTES))
+        try:
+            return None if found is None else object_of(found)
+        except DocumentError as error:
+            raise UnreadableObject(key, str(error)) from None
+
+    async def _read_list(self, key: str) -> StoredObjects:
+        document = ListDocument(most_bytes=self._limits.list_bytes)
+        return await self._read(key, document) or StoredObjects()
+
+    async def _read(self, key: str, document: Document[T]) -> T | None:
+        """A side file, None if it is missing."""
+        try:
+            async with self._store.get(key) as stream:
+                return await read_document(stream, document, key=key)
+        except ObjectNotFound:
+            return None
+        except DocumentError as error:
+            raise UnreadableObject(key, str(error)) from None
+
+    async def _put_file(self, key: str, path: Path, report: Callable[[int], None] | None = None) -> None:
+        sent = CountedFile(path, report)
+        try:
+            try:
+                await self._store.put(key, sent)
+            finally:
+                await sent.aclose()
+            await self._check_size(key, sent.size_bytes)
+        except StorageError:
+            if report is not None:
+                report(-sent.size_bytes)
+            raise
+
+    async def _put(self, key: str, body: bytes) -> None:
+        await self._store.put(key, body)
+        await self._check_size(key, len(body))
+
+    async def _check_size(self, key: str, sent_bytes: int) -> None:
+        """Check that a file is there as it was sent, whatever a put has said. Raises StorageError."""
+        try:
+            found = await self._store.size(key)
+        except ObjectNotFound:
+            raise StorageError(f"{key!r} was stored, but the location does not have it") from None
+        except StoreUnavailable as error:
+            raise StoredUnchecked(str(error)) from error
+        if found != sent_bytes:
+            raise StorageError(f"{key!r} has {found} bytes in the location, but {sent_bytes} were sent")
+
+    async def _abort_uploads(
+        self, directory: str, *, since: datetime | None = None, before: datetime | None = None
+    ) -> None:
+        """Abort the unfinished uploads in a directory; a store that cannot is no reason to warn."""
+        if not isinstance(self._store, UploadsStore):
+            return
+        try:
+            aborted = await self._store.abort_uploads(directory, since=since, before=before)
+        except NotLeading:
+            raise
+        except StorageError as error:
+            _logger.debug("Unfinished uploads below %s stay: %s", directory, error)
+            return
+        if aborted:
+            _logger.info("Aborted %d unfinished uploads below %s", aborted, directory)
+
+    async def _abort_abandoned(self, directory: str) -> None:
+        """Abort the uploads in a directory that no living process can still be at."""
+        await self._abort_uploads(directory, before=self._clock.now() - _LONGEST_UPLOAD)
+
+    def _check_writable(self, action: str) -> None:
+        if self._read_only:
+            raise ReadOnlyLocation(action, self._location)

@@ -1,0 +1,120 @@
+"""The files of a restore: written, read and deleted."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from pinnace.aio.blocking import in_thread
+from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.restore import Restore
+from pinnace.api.volume_info import RestoredVolumeInfo
+from pinnace.storage.documents import (
+    StoredObjects,
+)
+from pinnace.storage.encoding import encode_list, encode_object
+from pinnace.storage.errors import (
+    ObjectNotFound,
+    StorageError,
+    UnreadableObject,
+    combined,
+)
+from pinnace.storage.location_files import LocationFiles
+from pinnace.storage.writer_claim import ClaimSubject, WriterClaim
+
+
+class RestoreFiles(LocationFiles):
+    """Logs, results and records of restores; a read-only location takes them too. (docs/spec: STO 12)"""
+
+    def claim_of_restore(self, restore: str, *, takes_over: bool) -> AbstractAsyncContextManager[WriterClaim]:
+        """A context that holds the claim on the name of a restore for this process; see WriterClaim.on()."""
+        key, subject = self._layout.restore_claim(restore), ClaimSubject("restore", restore)
+        return WriterClaim.on(self._store, key, subject, clock=self._clock, takes_over=takes_over)
+
+    async def has_restore(self, restore: str) -> bool:
+        """Whether there is any file of a restore, besides the claim on its name."""
+        keys = await self._store.list_keys(self._layout.restore_directory(restore))
+        return any(key != self._layout.restore_claim(restore) for key in keys)
+
+    async def put_restore_log(self, restore: str, log: Path) -> None:
+        """Store the gzip'd log of a restore. (docs/spec: STO 4)"""
+        await self._put_file(self._layout.target(DownloadTargetKind.RESTORE_LOG, restore), log)
+
+    async def put_restore_results(self, restore: str, results: Mapping[str, Any]) -> None:
+        """Store `{"errors": …, "warnings": …}` of a restore, in the form of the JSON file."""
+        body = await in_thread(encode_object, results)
+        await self._put(self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore), body)
+
+    async def put_restore_outcomes(
+        self, restore: str, resource_list: Mapping[str, Any], details: Mapping[str, Any]
+    ) -> None:
+        """Store the outcome of each object: Velero's resource list, and our details. (BEY 3.5)"""
+        for kind, content in (
+            (DownloadTargetKind.RESTORE_RESOURCE_LIST, resource_list),
+            (DownloadTargetKind.RESTORE_OUTCOMES, details),
+        ):
+            body = await in_thread(encode_object, content)
+            await self._put(self._layout.target(kind, restore), body)
+
+    async def put_restore_volume_infos(self, restore: str, infos: Sequence[RestoredVolumeInfo]) -> None:
+        """Store which volumes were filled, and from what. (docs/spec: BEY 3.7)"""
+        body = await in_thread(encode_list, [encode(info) for info in infos])
+        await self._put(self._layout.target(DownloadTargetKind.RESTORE_VOLUME_INFO, restore), body)
+
+    async def read_restore_item_operations(self, restore: str) -> StoredObjects:
+        """The operations of a restore, not checked; none if the file is missing. (docs/spec: BEY 3.8)"""
+        return await self._read_list(self._layout.target("RestoreItemOperations", restore))
+
+    async def put_restore_item_operations(
+        self, restore: str, operations: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Store the progress of the operations of a restore."""
+        body = await in_thread(encode_list, operations)
+        await self._put(self._layout.target("RestoreItemOperations", restore), body)
+
+    async def read_restore_volume_patches(self, restore: str) -> StoredObjects:
+        """The settings that volumes of a restore are to get, not checked; none if the file is missing."""
+        return await self._read_list(self._layout.target("RestoreVolumePatches", restore))
+
+    async def put_restore_volume_patches(self, restore: str, patches: Sequence[Mapping[str, Any]]) -> None:
+        """Store the settings that volumes of a restore are to get when they exist. (ADR 073)"""
+        body = await in_thread(encode_list, patches)
+        await self._put(self._layout.target("RestoreVolumePatches", restore), body)
+
+    async def put_restore_metadata(self, restore: str, metadata: bytes) -> None:
+        """Store the Restore object, for use without a server, where no cluster keeps it."""
+        await self._put(self._layout.restore_metadata(restore), metadata)
+
+    async def get_restore_metadata(self, restore: str) -> bytes:
+        """The file of put_restore_metadata(); ObjectNotFound where a server ran the restore."""
+        return await self._read_metadata(self._layout.restore_metadata(restore))
+
+    async def read_restore(self, restore: str) -> Restore:
+        """The Restore object that put_restore_metadata() stored; ObjectNotFound where a server ran it."""
+        try:
+            return decode(Restore, await self.get_restore_metadata(restore), require_kind=True)
+        except DecodeError as error:
+            raise UnreadableObject(self._layout.restore_metadata(restore), str(error)) from error
+
+    async def read_restore_results(self, restore: str) -> JSONObject:
+        """The results of a restore. Raises ObjectNotFound if there are none."""
+        key = self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore)
+        results = await self._read_results(key)
+        if results is None:
+            raise ObjectNotFound(key)
+        return results
+
+    async def delete_restore(self, restore: str) -> None:
+        """Delete all files of a restore; nothing there is success. Errors as in delete_backup()."""
+        self._check_writable("delete restore")
+        errors: list[StorageError] = []
+        for key in await self._store.list_keys(self._layout.restore_directory(restore)):
+            try:
+                await self._store.delete(key)
+            except StorageError as error:
+                errors.append(error)
+        if errors:
+            raise combined(errors)
+        await self._abort_abandoned(self._layout.restore_directory(restore))

@@ -1,0 +1,112 @@
+"""A location as a whole: whether it can be used, and what it holds."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pinnace.storage.errors import (
+    InvalidLocation,
+    StorageError,
+    UnreadableObject,
+)
+from pinnace.storage.interface import (
+    read_all,
+)
+from pinnace.storage.layout import (
+    TOP_LEVEL_DIRECTORIES,
+    check_name,
+    directory_names,
+    invalid_directories_message,
+)
+from pinnace.storage.location_files import SIGNED_URL_LIFETIME, LocationFiles
+
+_REPOSITORY_FILES = {"restic": ("config",), "kopia": ("kopia.repository", "kopia.repository.f")}
+"""Files that every repository needs to be opened, by uploader. In a folder kopia's names end in `.f`."""
+
+
+class WholeLocation(LocationFiles):
+    """What is asked about a location, not about one backup or restore in it."""
+
+    async def validate(self) -> None:
+        """Check that the location can be listed and holds nothing foreign. (docs/spec: STO 7)
+
+        Raises:
+            InvalidLocation: there are directories at the root prefix that do not belong there.
+        """
+        if (message := invalid_directories_message(await self._directories())) is not None:
+            raise InvalidLocation(message)
+
+    async def foreign_directories(self) -> list[str]:
+        """The directories at the root prefix that do not belong to a location."""
+        return [name for name in await self._directories() if name not in TOP_LEVEL_DIRECTORIES]
+
+    async def _directories(self) -> list[str]:
+        root = self._layout.root
+        return directory_names(root, await self._store.list_prefixes(root))
+
+    @asynccontextmanager
+    async def probe(self, token: str) -> AsyncIterator[str]:
+        """Write a small file, read it back, and delete it when the context is left.
+
+        Args:
+            token: sets the file apart from that of another probe.
+
+        Yields:
+            A signed URL of the file; empty if this store signs none.
+
+        Raises:
+            StorageError: one of these is not possible.
+        """
+        key, body = self._layout.probe(token), token.encode()
+        self._check_writable("write a file to try it")
+        try:
+            await self._put(key, body)
+            if await read_all(self._store, key, limit_bytes=len(body)) != body:
+                raise UnreadableObject(key, "it is not what was written")
+            try:
+                url = await self._store.signed_url(key, SIGNED_URL_LIFETIME)
+            except StorageError:
+                url = ""  # some credentials can read and write, and cannot sign
+            yield url
+        finally:
+            await self._store.delete(key)
+
+    async def count_restic_locks(self) -> dict[str, int]:
+        """How many locks each restic repository has; those of programs that ended stay until removed."""
+        names = await self._names_below(self._layout.restic_repositories)
+        counts = [len(await self._store.list_keys(self._layout.restic_locks(name))) for name in names]
+        return dict(zip(names, counts, strict=True))
+
+    async def has_repository(self, uploader: str, namespace: str) -> bool:
+        """Whether the file is there that every repository of restic or kopia needs to be opened."""
+        prefix = self._layout.repository(uploader, namespace)
+        for name in _REPOSITORY_FILES[uploader]:
+            if await self._store.exists(f"{prefix}{name}"):
+                return True
+        return False
+
+    async def has_repository_data(self, uploader: str, namespace: str) -> bool:
+        """Whether there is any file where the repository of a namespace is, or was before it was damaged."""
+        keys = await self._store.list_keys(self._layout.repository(uploader, namespace))
+        # kopia notes in `.shards` how it names its files in a folder; that alone is nothing.
+        return any(not key.endswith("/.shards") for key in keys)
+
+    async def list_backups(self) -> list[str]:
+        """The names of all directories of backups, sorted, finished or not: ask exists(). (STO 6)"""
+        return await self._names_below(self._layout.backups)
+
+    async def list_restores(self) -> list[str]:
+        """The names of all directories of restores, sorted."""
+        return await self._names_below(self._layout.restores)
+
+    async def _names_below(self, parent: str) -> list[str]:
+        names = directory_names(parent, await self._store.list_prefixes(parent))
+        return [name for name in names if _is_name(name)]
+
+
+def _is_name(name: str) -> bool:
+    """Whether a backup or restore can have the name of a directory in the bucket; others are ignored."""
+    try:
+        check_name(name)
+    except StorageError:
+        return False
+    return True
