@@ -8,6 +8,7 @@ from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.resource_filters import filter_errors
+from pinnace.api.selection.selectors import Selector
 from pinnace.api.selection.validation import metadata_errors, namespace_list_errors
 from pinnace.api.values.default_names import stamped_name
 from pinnace.api.values.durations import Duration
@@ -35,10 +36,17 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
         name=name,
         namespace=namespace,
         labels=dict(options.labels),
-        annotations=dict(options.annotations),
+        annotations={**options.annotations, **namespace_selector(options)},
     )
     check_metadata(metadata)
     return Backup(metadata=metadata, spec=spec)
+
+
+def namespace_selector(options: BackupSpecOptions) -> dict[str, str]:
+    """The annotation with the labels of the included namespaces; none if every namespace may be included."""
+    if options.namespace_selector is None:
+        return {}
+    return {labels.NAMESPACE_SELECTOR: str(Selector.from_label_selector(options.namespace_selector))}
 
 
 def backup_spec(options: BackupContentOptions) -> BackupSpec:

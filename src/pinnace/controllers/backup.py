@@ -53,6 +53,7 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.operations.backup import BackupOperation
+from pinnace.operations.namespace_choice import NamespaceChoiceError, choose_namespaces
 from pinnace.operations.policies import policies_of
 from pinnace.runs.context import LogOptions
 from pinnace.runtime.controller import Controller, Resync
@@ -144,6 +145,10 @@ class BackupWork:
             prepared.status.validation_errors = [problem]
             prepared.status.start_timestamp = None
         policies, problems = None, []
+        try:
+            await choose_namespaces(scope.client, prepared)
+        except NamespaceChoiceError as error:
+            problems.append(str(error))
         try:
             of_server = self._defaults.volume_policies
             policies = await policies_of(

@@ -29,6 +29,7 @@ from pinnace.kube.identity import read_identity
 from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS
 from pinnace.kube.unserved import unserved_names
 from pinnace.operations.backup import BackupOperation
+from pinnace.operations.namespace_choice import NamespaceChoiceError, choose_namespaces
 from pinnace.operations.policies import policies_of
 from pinnace.operations.workdir import work_directory
 from pinnace.plugins.builtin.backup.actions import backup_actions
@@ -234,6 +235,10 @@ async def _prepare(run: LocalRun, backup: Backup, discovery: Discovery) -> Backu
     )
     note_source(prepared, await read_identity(run.client))
     problems = list(prepared.status.validation_errors)
+    try:
+        await choose_namespaces(run.client, prepared)
+    except NamespaceChoiceError as error:
+        problems.append(str(error))
     # A command refuses a misspelt kind at once; with a server it is an error of the backup. (docs/adr/023)
     unserved = unserved_names(included_kinds(backup.spec), discovery)
     problems += [name.text for name in unserved if not name.is_pattern]

@@ -13,12 +13,13 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import DropResponse, Stall
 from hack.cluster.stores.s3 import Bucket
-from pinnace.api.labels import GLOBAL_VOLUME_POLICIES
+from pinnace.api.labels import GLOBAL_VOLUME_POLICIES, NAMESPACE_SELECTOR
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
 from pinnace.backup.request import ServerDefaults
 from pinnace.kube import resources
 from pinnace.kube.resources import CONFIGMAPS, velero
+from pinnace.kube.resources import NAMESPACES as NAMESPACE_KIND
 from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
 from tests.support.cluster.connect import Connect
@@ -568,3 +569,22 @@ async def test_the_note_of_a_user_is_removed_where_the_server_has_no_rules(site:
     annotations = (await site.reached("backups", "b1", "Completed"))["metadata"]["annotations"]
     assert GLOBAL_VOLUME_POLICIES not in annotations
     assert annotations["a"] == "b"
+
+
+async def test_labels_choose_the_namespaces_of_a_backup(site: Site, serve: Serve) -> None:
+    await site.add_folder()
+    await site.add_maps(a="b")
+    team = {"metadata": {"labels": {"team": site.namespace}}}
+    await site.client.patch(NAMESPACE_KIND, site.namespace, team)
+    await serve()
+
+    spec = {"includedResources": ["configmaps"]}
+    for name, selector in (("b1", f"team={site.namespace}"), ("b2", "team=nobody")):
+        await site.create("backups", name, spec=spec, annotations={NAMESPACE_SELECTOR: selector})
+    made, refused = [await site.reached("backups", name) for name in ("b1", "b2")]
+
+    assert made["status"]["phase"] == "Completed"
+    assert made["spec"]["includedNamespaces"] == [site.namespace]
+    assert refused["status"]["phase"] == "FailedValidation"
+    (problem,) = refused["status"]["validationErrors"]
+    assert problem.startswith("no included namespace has the labels team=nobody")

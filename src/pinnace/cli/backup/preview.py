@@ -32,6 +32,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS, APIResource
 from pinnace.operations.backup_preview import BackupPreview, BackupPreviewSettings, preview_backup
+from pinnace.operations.namespace_choice import NamespaceChoiceError, choose_namespaces
 from pinnace.operations.policies import policies_of
 from pinnace.operations.server_flags import VOLUME_POLICIES_FLAG, flag_of_server
 from pinnace.runs.activity import Activity
@@ -107,7 +108,12 @@ async def _prepared(settings: Settings, client: KubeClient, backup: Backup, disc
         server_version=discovery.server_version,
         now=SYSTEM_CLOCK.now(),
     )
-    if problems := prepared.status.validation_errors:
+    problems = list(prepared.status.validation_errors)
+    try:
+        await choose_namespaces(client, prepared)
+    except NamespaceChoiceError as error:
+        problems.append(str(error))
+    if problems:
         raise InvalidInput("the backup is not valid:\n  " + "\n  ".join(problems))
     return prepared
 

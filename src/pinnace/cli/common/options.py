@@ -178,6 +178,11 @@ class BackupSpecOptions(NamespaceFilterOptions, BackupContentOptions):
         before="snapshot_volumes",
         help="Locations for volume snapshots, at most one per provider.",
     )
+    namespace_selector: "LabelSelector | None" = flag(
+        type=SelectorFlag(),
+        section=Section.WHAT,
+        help="Back up only namespaces that have these labels when the backup begins.",
+    )
     resource_policies_configmap: str = text(
         section=Section.WHAT,
         help="ConfigMap in the server's namespace with policies for volumes and resources.",

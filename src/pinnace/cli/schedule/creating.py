@@ -66,7 +66,11 @@ def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions
             name=name,
             namespace=namespace,
             labels=dict(options.labels),
-            annotations={**options.annotations, **_verification(options)},
+            annotations={
+                **options.annotations,
+                **build.namespace_selector(options),
+                **_verification(options),
+            },
         ),
         spec=ScheduleSpec(
             schedule=options.schedule,
