@@ -63,7 +63,7 @@ class AnyActionServices:
     def applies_to(
         self, kind: PluginKind, method: Method[Any, ResponseT]
     ) -> Callable[[Any], Awaitable[ResponseT]]:
-        """The answer to which items an action applies."""
+        """The answer about the items that an action applies to."""
         respond: Callable[..., ResponseT] = method.response
 
         async def answer(request: Any) -> ResponseT:

@@ -1,4 +1,4 @@
-"""Persistent volumes, of which native snapshots are taken. (docs/spec: BKP 10, BEY 4.7)"""
+"""Persistent volumes and their native snapshots. (docs/spec: BKP 10, BEY 4.7)"""
 
 from collections.abc import Sequence
 
