@@ -12,6 +12,7 @@ Job reads the location, the password and the credentials itself, as the server d
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -83,6 +84,7 @@ class Maintained(msgspec.Struct, frozen=True, kw_only=True):
     cannot_open: bool = False
 
 
+@dataclass(frozen=True, slots=True)
 class MaintenanceJobs:
     """Runs the maintenance of repositories in Jobs.
 
@@ -91,16 +93,10 @@ class MaintenanceJobs:
         sleep: between two looks at a Job.
     """
 
-    def __init__(
-        self,
-        scope: Scope,
-        config_map: str,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._scope = scope
-        self._config_map = config_map
-        self._sleep = sleep
+    scope: Scope
+    config_map: str
+    _: KW_ONLY
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self, repository: BackupRepository) -> Maintained | None:
         """Wait for the Job of a repository that has not been noted yet, or for a new one.
@@ -111,7 +107,7 @@ class MaintenanceJobs:
         Raises:
             KubeError: the cluster cannot be asked now. A Job that was created is found again.
         """
-        began = self._scope.clock.now()
+        began = self.scope.clock.now()
         try:
             config = await self._config(repository)
             job = await self._unnoted(repository)
@@ -121,11 +117,11 @@ class MaintenanceJobs:
                     self._warn_of_unused(config)
                     return None
                 body = new_job(repository, deployment, config, now=began)
-                job = await self._scope.client.create(JOBS, body, self._scope.namespace)
+                job = await self.scope.client.create(JOBS, body, self.scope.namespace)
                 log.info("Created the maintenance Job of the repository", job=job["metadata"]["name"])
         except (ValueError, Invalid, BadRequest, Forbidden) as error:
             problem = f"the maintenance Job cannot be created: {error}"
-            return Maintained(began=began, ended=self._scope.clock.now(), problem=problem)
+            return Maintained(began=began, ended=self.scope.clock.now(), problem=problem)
         return await self._ended(job)
 
     async def remove_old(self, repository: BackupRepository) -> None:
@@ -143,22 +139,22 @@ class MaintenanceJobs:
         spec = repository.spec
         uploader = spec.repository_type or RESTIC_REPOSITORY
         key = repository_key(spec.volume_namespace, spec.backup_storage_location, uploader)
-        data = await _settings(self._scope, self._config_map)
+        data = await _settings(self.scope, self.config_map)
         try:
             return read_maintenance_config(data, key)
         except ValueError as error:
-            raise ValueError(f"{_where(self._scope, self._config_map)} cannot be used: {error}") from error
+            raise ValueError(f"{_where(self.scope, self.config_map)} cannot be used: {error}") from error
 
     async def _deployment(self) -> JSONObject | None:
         try:
-            return await self._scope.client.get(DEPLOYMENTS, DEPLOYMENT, self._scope.namespace)
+            return await self.scope.client.get(DEPLOYMENTS, DEPLOYMENT, self.scope.namespace)
         except NotFound:
             return None
 
     async def _jobs(self, repository: BackupRepository) -> list[JSONObject]:
         """All its Jobs, oldest first."""
         selector = f"{labels.REPOSITORY_NAME}={labels.label_value(repository.metadata.name)}"
-        found = await self._scope.client.list_all(JOBS, self._scope.namespace, label_selector=selector)
+        found = await self.scope.client.list_all(JOBS, self.scope.namespace, label_selector=selector)
         return sorted(found, key=lambda job: (_began(job), text(job, "metadata", "name")))
 
     async def _unnoted(self, repository: BackupRepository) -> JSONObject | None:
@@ -171,7 +167,7 @@ class MaintenanceJobs:
 
     async def _ended(self, job: JSONObject) -> Maintained:
         """The result of a Job, once it has ended."""
-        client, namespace, name = self._scope.client, self._scope.namespace, job["metadata"]["name"]
+        client, namespace, name = self.scope.client, self.scope.namespace, job["metadata"]["name"]
         began, waited_seconds, has_started = _began(job), 0.0, False
         while not _has_ended(job):
             if not has_started:
@@ -181,16 +177,16 @@ class MaintenanceJobs:
                     await self._delete(job)
                     problem = f"the pod of the Job {namespace}/{name} did not start within 10 minutes"
                     why = _why_pending(pod)
-                    return Maintained(began=began, ended=self._scope.clock.now(), problem=problem + why)
-            await self._sleep(POLL_SECONDS)
+                    return Maintained(began=began, ended=self.scope.clock.now(), problem=problem + why)
+            await self.sleep(POLL_SECONDS)
             waited_seconds += POLL_SECONDS
             try:
                 job = await client.get(JOBS, name, namespace)
             except NotFound:
                 problem = f"the Job {namespace}/{name} was deleted before it ended"
-                return Maintained(began=began, ended=self._scope.clock.now(), problem=problem)
+                return Maintained(began=began, ended=self.scope.clock.now(), problem=problem)
         completed = _time(text(job, "status", "completionTime"))
-        ended = completed or _time(text(_final(job), "lastTransitionTime")) or self._scope.clock.now()
+        ended = completed or _time(text(_final(job), "lastTransitionTime")) or self.scope.clock.now()
         if mapping(job, "status").get("succeeded"):
             return Maintained(began=began, ended=ended)
         state = _terminated(await self._pod(name))
@@ -205,13 +201,13 @@ class MaintenanceJobs:
     async def _pod(self, job: str) -> JSONObject:
         """The pod of a Job; empty as long as there is none."""
         selector = f"job-name={job}"
-        found = await self._scope.client.list_all(PODS, self._scope.namespace, label_selector=selector)
+        found = await self.scope.client.list_all(PODS, self.scope.namespace, label_selector=selector)
         return found[0] if found else {}
 
     async def _delete(self, job: JSONObject) -> None:
         metadata = job["metadata"]
-        key = Key(self._scope.namespace, metadata["name"])
-        await delete_if_there(self._scope.client, JOBS, key, uid=metadata["uid"], propagation="Background")
+        key = Key(self.scope.namespace, metadata["name"])
+        await delete_if_there(self.scope.client, JOBS, key, uid=metadata["uid"], propagation="Background")
 
     def _warn_of_unused(self, config: MaintenanceConfig) -> None:
         """Say that settings of Jobs have no effect where there are none."""
@@ -219,7 +215,7 @@ class MaintenanceJobs:
             log.warning(
                 f"No Deployment {DEPLOYMENT} says what image a maintenance Job would have: the server"
                 " maintains the repository itself, and the resources, affinity, priority class, labels and"
-                f" annotations in the ConfigMap {self._config_map} have no effect"
+                f" annotations in the ConfigMap {self.config_map} have no effect"
             )
 
 

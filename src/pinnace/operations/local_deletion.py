@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from pinnace.api.velero.pod_volume import RESTIC
@@ -25,6 +26,7 @@ PasswordSource = Callable[[], Awaitable[bytes]]
 """Finds the password of the repositories; raises UploaderError, OSError."""
 
 
+@dataclass(frozen=True, slots=True)
 class LocationRepositories:
     """The snapshots of one backup in the repositories of its location.
 
@@ -34,39 +36,31 @@ class LocationRepositories:
         warn: told of a snapshot that is not there any more.
     """
 
-    def __init__(
-        self,
-        location: BackupStorageLocation,
-        store: BackupStore,
-        volumes: Sequence[SavedVolume],
-        *,
-        password: PasswordSource,
-        warn: Callable[[str], None],
-    ) -> None:
-        self._location = location
-        self._store = store
-        self._volumes = volumes
-        self._password = password
-        self._warn = warn
+    location: BackupStorageLocation
+    store: BackupStore
+    volumes: Sequence[SavedVolume]
+    _: KW_ONLY
+    password: PasswordSource
+    warn: Callable[[str], None]
 
     async def obstacles(self) -> list[str]:
-        return [str(each) for each in self._volumes if each.place == Place.ELSEWHERE]
+        return [str(each) for each in self.volumes if each.place == Place.ELSEWHERE]
 
     async def delete(self) -> list[str]:
         """Forget the snapshots; the next maintenance frees their space."""
-        wanted = [each for each in self._volumes if each.place == Place.REPOSITORY]
+        wanted = [each for each in self.volumes if each.place == Place.REPOSITORY]
         if not wanted:
             return []
         try:
-            password = await self._password()
+            password = await self.password()
             region = ""
-            if needs_region(self._location) and any(each.uploader == RESTIC for each in wanted):
-                region = await find_region(self._location.spec.object_storage.bucket)
+            if needs_region(self.location) and any(each.uploader == RESTIC for each in wanted):
+                region = await find_region(self.location.spec.object_storage.bucket)
         except (UploaderError, OSError) as error:
             return [f"{summary(wanted)} cannot be forgotten: {error}"]
         errors = []
         async with work_directory(None) as workdir:
-            uploaders = Uploaders.of(LocationAccess(self._location, password, workdir))
+            uploaders = Uploaders.of(LocationAccess(self.location, password, workdir))
             for each in wanted:
                 try:
                     await self._forget(uploaders, each, region)
@@ -78,22 +72,22 @@ class LocationRepositories:
         # By the location: the PodVolumeBackup is stored in the bucket and could name any repository.
         identifier = ""
         if saved.uploader == RESTIC:
-            identifier = repository_identifier(self._location, saved.namespace, bucket_region=region)
+            identifier = repository_identifier(self.location, saved.namespace, bucket_region=region)
         place = Repository(
             identifier=identifier, location="", namespace=saved.namespace, uploader=saved.uploader
         )
         try:
             await uploaders.forget(place, saved.snapshot)
         except InvalidSnapshot as error:
-            self._warn(f"{saved} was not there: {error}")
+            self.warn(f"{saved} was not there: {error}")
         except RepositoryMissing as error:
-            elsewhere = saved.uploader == RESTIC and self._location.spec.config.get("resticRepoPrefix")
+            elsewhere = saved.uploader == RESTIC and self.location.spec.config.get("resticRepoPrefix")
             if elsewhere or not saved.namespace:
                 raise
-            await self._store.validate()
-            if await self._store.has_repository_data(saved.uploader, saved.namespace):
+            await self.store.validate()
+            if await self.store.has_repository_data(saved.uploader, saved.namespace):
                 raise
-            self._warn(f"{saved} was not there: nothing of its repository is left in the location: {error}")
+            self.warn(f"{saved} was not there: nothing of its repository is left in the location: {error}")
 
 
 async def find_password(file: str, client: KubeClient | None, namespace: str) -> bytes:

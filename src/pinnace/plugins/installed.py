@@ -13,6 +13,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -64,23 +65,18 @@ class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+@dataclass(frozen=True, slots=True)
 class InstalledPlugins:
     """The plugins that were found, without the built-in ones. Nothing runs yet."""
 
-    def __init__(
-        self,
-        python: Mapping[PluginId, Callable[[], Named]],
-        programs: Sequence[FoundPlugin],
-        options: LaunchOptions,
-    ) -> None:
-        self._python = python
-        self._programs = programs
-        self._options = options
+    python: Mapping[PluginId, Callable[[], Named]]
+    programs: Sequence[FoundPlugin]
+    options: LaunchOptions
 
     @property
     def ids(self) -> list[PluginId]:
         """All of them, in the execution order of actions; for `plugin get`."""
-        return [*self._python, *(found.plugin for found in self._programs)]
+        return [*self.python, *(found.plugin for found in self.programs)]
 
     def operation(
         self,
@@ -97,9 +93,9 @@ class InstalledPlugins:
                 changes it.
         """
         return PluginSession(
-            python=self._python,
-            programs=self._programs,
-            options=self._options,
+            python=self.python,
+            programs=self.programs,
+            options=self.options,
             sink=sink or ProcessLog(),
             configs=ConfigReader(client, namespace),
         )

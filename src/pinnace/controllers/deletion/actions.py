@@ -97,20 +97,14 @@ async def _resolve(action: DeleteItemAction, canonical: Callable[[str], str]) ->
         raise PluginCallError(action.name, f"its label selector is not valid: {error}") from error
 
 
+@dataclass(frozen=True, slots=True)
 class DeleteActions:
     """The actions and the items that they are called with; made by `delete_actions`."""
 
-    def __init__(
-        self,
-        actions: ActionTable[DeleteItemAction],
-        archive: ArchiveIndex,
-        backup: Backup,
-        canonical: Callable[[str], str],
-    ) -> None:
-        self._actions = actions
-        self._archive = archive
-        self._backup = backup
-        self._canonical = canonical
+    actions: ActionTable[DeleteItemAction]
+    archive: ArchiveIndex
+    backup: Backup
+    canonical: Callable[[str], str]
 
     async def run(self) -> list[str]:
         """Call every action with every item that it wants; return the errors of items that cannot be read.
@@ -118,14 +112,14 @@ class DeleteActions:
         An error of an action is logged and stops nothing else: a plugin must be ready to be called again for
         an item that it has done.
         """
-        log.info("Running delete item actions", actions=self._actions.names)
+        log.info("Running delete item actions", actions=self.actions.names)
         errors, passed = [], 0
         for item, actions in self._items():
             passed += 1
             if passed % _ITEMS_BETWEEN_YIELDS == 0:
                 await asyncio.sleep(0)
             try:
-                obj, own_labels = _decoded(self._archive.read(item.resource, item.namespace, item.name))
+                obj, own_labels = _decoded(self.archive.read(item.resource, item.namespace, item.name))
             except (ArchiveError, ValueError) as error:
                 errors.append(f"error reading {item} of the backup for delete item actions: {error}")
                 continue
@@ -141,19 +135,19 @@ class DeleteActions:
         clean up what its items stand for outside of the cluster.
         """
         handled: set[str] = set()
-        for resource in self._archive.resources:
-            canonical = self._canonical(resource)
+        for resource in self.archive.resources:
+            canonical = self.canonical(resource)
             if canonical in handled:
                 continue
             handled.add(canonical)
-            actions = self._actions.for_resource(canonical)
-            for namespace in self._archive.namespaces(resource) if actions else ():
-                for name in self._archive.names(resource, namespace):
+            actions = self.actions.for_resource(canonical)
+            for namespace in self.archive.namespaces(resource) if actions else ():
+                for name in self.archive.names(resource, namespace):
                     yield _Item(resource, namespace, name), actions
 
     async def _execute(self, action: DeleteItemAction, item: _Item, obj: JSONObject) -> None:
         try:
-            await action.execute(obj, self._backup)
+            await action.execute(obj, self.backup)
         except PluginError as error:
             log.error("Error in a delete item action", action=action.name, item=str(item), error=error)
 

@@ -12,7 +12,7 @@ tried again before anything is deleted.
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -69,6 +69,7 @@ class NotMarked(Exception):
     """The Backup could not be marked as Deleting, so nothing of it was deleted; to be tried again."""
 
 
+@dataclass(frozen=True, slots=True)
 class BackupDeletionReconciler:
     """Processes DeleteBackupRequests.
 
@@ -77,25 +78,17 @@ class BackupDeletionReconciler:
         pod_volumes: forgets the snapshots of pod volumes; without it, a backup that has some is not deleted.
     """
 
-    def __init__(
-        self,
-        scope: Scope,
-        locations: LocationStores,
-        informer: Informer,
-        *,
-        running: set[Key],
-        pod_volumes: PodVolumes | None = None,
-    ) -> None:
-        self._scope = scope
-        self._locations = locations
-        self._informer = informer
-        self._running = running
-        self._pod_volumes = pod_volumes
+    scope: Scope
+    locations: LocationStores
+    informer: Informer
+    _: KW_ONLY
+    running: set[Key]
+    pod_volumes: PodVolumes | None = None
 
     async def reconcile(self, key: Key) -> Result:
         """One pass over one request."""
         try:
-            obj = await self._scope.client.get(DELETE_BACKUP_REQUESTS, key.name, key.namespace)
+            obj = await self.scope.client.get(DELETE_BACKUP_REQUESTS, key.name, key.namespace)
             request = decode(DeleteBackupRequest, obj)
         except NotFound:
             return DONE
@@ -127,21 +120,21 @@ class BackupDeletionReconciler:
 
     async def expire(self) -> None:
         """Delete requests that were processed and created a day ago or earlier. (docs/spec: CTL 6.4)"""
-        for obj in self._informer.objects():
+        for obj in self.informer.objects():
             try:
                 request = decode(DeleteBackupRequest, obj)
             except DecodeError:
                 continue
             created = request.metadata.creation_timestamp
             processed = request.status.phase == DeleteBackupRequestPhase.PROCESSED
-            if processed and created is not None and later(created, KEPT) <= self._scope.clock.now():
-                await delete_if_there(self._scope.client, DELETE_BACKUP_REQUESTS, Key.of(obj))
+            if processed and created is not None and later(created, KEPT) <= self.scope.clock.now():
+                await delete_if_there(self.scope.client, DELETE_BACKUP_REQUESTS, Key.of(obj))
 
     async def _process(self, request: DeleteBackupRequest) -> None:
         if not request.spec.backup_name:
             raise Refusal("spec.backupName is required")
         await self._delete_other_requests(request)
-        if Key(request.metadata.namespace, request.spec.backup_name) in self._running:
+        if Key(request.metadata.namespace, request.spec.backup_name) in self.running:
             running = await self._backup(request)
             if running is not None and running.status.phase in phases.UNFINISHED:
                 raise NotMarked("the progress of its item operations is being read")  # for a moment only
@@ -158,10 +151,8 @@ class BackupDeletionReconciler:
         read = await self._read_location(backup)
         location = _writable(backup.spec.storage_location, read)
         async with (
-            await self._locations.acquire(backup.spec.storage_location, read) as store,
-            self._scope.plugins.operation(
-                client=self._scope.client, namespace=self._scope.namespace
-            ) as plugins,
+            await self.locations.acquire(backup.spec.storage_location, read) as store,
+            self.scope.plugins.operation(client=self.scope.client, namespace=self.scope.namespace) as plugins,
         ):
             if await foreign_files(store, backup):
                 await self._begin(request, backup)
@@ -192,14 +183,14 @@ class BackupDeletionReconciler:
         context = await self._context(store, plugins)
         operation = DeleteOperation(
             Snapshots(context, backup.metadata.name, trusted=trusted),
-            RecordedPodVolumes(self._scope, store, backup, self._pod_volumes),
+            RecordedPodVolumes(self.scope, store, backup, self.pod_volumes),
         )
         forced = request.metadata.annotations.get(labels.FORCE_DELETION) == "true"
         await self._refuse_volume_data(operation, forced=forced)
         async with AsyncExitStack() as fetched:
             found = plugins.delete_actions if trusted else ()
             try:
-                running = delete_actions(self._scope, found, store, backup)
+                running = delete_actions(self.scope, found, store, backup)
                 actions = await fetched.enter_async_context(running)
             except ArchiveError as error:
                 raise Refusal(
@@ -224,7 +215,7 @@ class BackupDeletionReconciler:
         """Cancel the item operations that a backup still waits for; a failure does not stop the deletion."""
         if backup.status.phase not in phases.WAITING:
             return
-        following = Following(store=store, plugins=plugins, clock=self._scope.clock)
+        following = Following(store=store, plugins=plugins, clock=self.scope.clock)
         try:
             await following.backup(backup, cancel="the backup is deleted")
         except (StorageError, OperationsChanged) as error:
@@ -232,14 +223,14 @@ class BackupDeletionReconciler:
 
     async def _context(self, store: BackupStore, plugins: PluginSession) -> RunContext:
         """The context of one deletion. Only CSI snapshots need to know what the cluster serves."""
-        scope = self._scope
+        scope = self.scope
         with_csi = FEATURE in scope.features
         discovery = await Discovery.load(scope.client) if with_csi else Discovery(())
         return scope.run_context(discovery=discovery, store=store, plugins=plugins)
 
     async def _backup(self, request: DeleteBackupRequest) -> Backup | None:
         """The Backup; None if an earlier pass deleted it, which the request's phase tells."""
-        client, namespace = self._scope.client, self._scope.namespace
+        client, namespace = self.scope.client, self.scope.namespace
         try:
             return decode(Backup, await client.get(BACKUPS, request.spec.backup_name, namespace))
         except NotFound as error:
@@ -251,7 +242,7 @@ class BackupDeletionReconciler:
 
     async def _read_location(self, backup: Backup) -> JSONObject:
         try:
-            return await self._locations.raw(backup.spec.storage_location)
+            return await self.locations.raw(backup.spec.storage_location)
         except NotFound as error:
             raise Refusal(f"backup storage location {backup.spec.storage_location} not found") from error
 
@@ -294,23 +285,23 @@ class BackupDeletionReconciler:
             "metadata": {"resourceVersion": backup.metadata.resource_version},
             "status": {"phase": str(BackupPhase.DELETING)},
         }
-        client, name = self._scope.client, backup.metadata.name
+        client, name = self.scope.client, backup.metadata.name
         try:
-            await client.patch(BACKUPS, name, deleting, self._scope.namespace)
+            await client.patch(BACKUPS, name, deleting, self.scope.namespace)
         except NotFound as error:
             # Otherwise the next pass would find no Backup and count it as deleted; its files are still there.
             raise Refusal("the Backup was deleted before its files were; it comes back by sync") from error
         except KubeError as error:
             raise NotMarked(f"error patching Backup: {error}") from error
-        if Key(self._scope.namespace, name) in self._running:
+        if Key(self.scope.namespace, name) in self.running:
             # Its finalization has begun since this pass looked, and would store it again.
             raise NotMarked("backup is being finalized")
-        self._scope.metrics.backup_deletion_attempted(_schedule_of(backup))
+        self.scope.metrics.backup_deletion_attempted(_schedule_of(backup))
         log.info("Deleting backup")
 
     async def _delete_restores(self, store: BackupStore, backup: Backup) -> list[str]:
         """Delete the backup's restores, files first; one whose files stay is kept. (docs/spec: CTL 6.2)"""
-        client, namespace, errors = self._scope.client, self._scope.namespace, []
+        client, namespace, errors = self.scope.client, self.scope.namespace, []
         for obj in await client.list_all(RESTORES, namespace):
             if (obj.get("spec") or {}).get("backupName") != backup.metadata.name:
                 continue
@@ -333,15 +324,15 @@ class BackupDeletionReconciler:
 
     async def _end(self, request: DeleteBackupRequest, backup: Backup, errors: list[str]) -> None:
         """Delete the Backup and its requests; with errors keep both, so that it can be tried again."""
-        key = Key(self._scope.namespace, backup.metadata.name)
+        key = Key(self.scope.namespace, backup.metadata.name)
         if not errors:
             try:
-                await delete_if_there(self._scope.client, BACKUPS, key, uid=backup.metadata.uid)
+                await delete_if_there(self.scope.client, BACKUPS, key, uid=backup.metadata.uid)
             except PASSING_ERRORS:
                 raise  # it may be gone: the next pass finds out
             except KubeError as error:
                 errors = [f"error deleting backup {key}: {error}"]
-        self._scope.metrics.backup_deletion_finished(_schedule_of(backup), succeeded=not errors)
+        self.scope.metrics.backup_deletion_finished(_schedule_of(backup), succeeded=not errors)
         if errors:
             log.error("Backup could not be deleted as a whole", errors=errors)
             await self._processed(request, errors)
@@ -366,7 +357,7 @@ class BackupDeletionReconciler:
         metadata = request.metadata
         # With its uid, the patch cannot hit an object that took the name meanwhile.
         patch = {**patch, "metadata": {**patch.get("metadata", {}), "uid": metadata.uid}}
-        await self._scope.client.patch(DELETE_BACKUP_REQUESTS, metadata.name, patch, metadata.namespace)
+        await self.scope.client.patch(DELETE_BACKUP_REQUESTS, metadata.name, patch, metadata.namespace)
 
     async def _delete_other_requests(self, request: DeleteBackupRequest) -> None:
         """Requests for the same backup, whatever their phase, give way to this one. (docs/spec: CTL 6.1)"""
@@ -376,7 +367,7 @@ class BackupDeletionReconciler:
     async def _delete_requests(self, chosen: Mapping[str, str], *, all_but: str = "") -> None:
         names = (labels.BACKUP_NAME, labels.BACKUP_UID)
         selector = ",".join(f"{name}={chosen[name]}" for name in names if name in chosen)
-        client, namespace = self._scope.client, self._scope.namespace
+        client, namespace = self.scope.client, self.scope.namespace
         for obj in await client.list_all(DELETE_BACKUP_REQUESTS, namespace, label_selector=selector):
             if obj["metadata"]["name"] != all_but:
                 await delete_if_there(client, DELETE_BACKUP_REQUESTS, Key.of(obj))

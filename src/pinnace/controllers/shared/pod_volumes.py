@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Protocol
 
 from pinnace.api import labels
@@ -84,6 +85,7 @@ class SnapshotForgetter:
         return gone
 
 
+@dataclass(frozen=True, slots=True)
 class PodVolumes:
     """Saves, restores and forgets the content of pod volumes.
 
@@ -93,31 +95,22 @@ class PodVolumes:
         uploader: the program that saves volumes.
     """
 
-    def __init__(
-        self,
-        scope: Scope,
-        forgetter: Forgetter,
-        repositories: Repositories,
-        locks: RepositoryLocks,
-        *,
-        timeout: Duration = DEFAULT_TIMEOUT,
-        uploader: str = RESTIC,
-    ) -> None:
-        self._uploader = uploader
-        self._scope = scope
-        self._forgetter = forgetter
-        self._repositories = repositories
-        self._locks = locks
-        self._timeout = timeout
+    scope: Scope
+    forgetter: Forgetter
+    repositories: Repositories
+    locks: RepositoryLocks
+    _: KW_ONLY
+    timeout: Duration = DEFAULT_TIMEOUT
+    uploader: str = RESTIC
 
     @asynccontextmanager
     async def backing_up(self, backup: Backup) -> AsyncIterator[PodVolumeBackups]:
         """The collaborator for one backup; its volumes share one timeout."""
-        timeout = Timeout(backup.metadata.annotations, self._timeout)
+        timeout = Timeout(backup.metadata.annotations, self.timeout)
         selector = f"{labels.BACKUP_UID}={backup.metadata.uid}"
-        unattended = Unattended(self._scope, POD_VOLUME_BACKUPS)
+        unattended = Unattended(self.scope, POD_VOLUME_BACKUPS)
         async with self._watched(POD_VOLUME_BACKUPS, selector, unattended) as (_, outcomes):
-            volumes = PodVolumeBackups(self._scope.client, backup, self._run(outcomes, timeout))
+            volumes = PodVolumeBackups(self.scope.client, backup, self._run(outcomes, timeout))
             try:
                 yield volumes
             finally:
@@ -127,24 +120,24 @@ class PodVolumes:
     @asynccontextmanager
     async def restoring(self, restore: Restore, backup: Backup) -> AsyncIterator[PodVolumeRestorer]:
         """The collaborator for one restore; its volumes share one timeout."""
-        timeout = Timeout(restore.metadata.annotations, self._timeout)
+        timeout = Timeout(restore.metadata.annotations, self.timeout)
         if problem := timeout.take_problem():
             log.error(f"{problem}; the server's timeout is used")
         selector, location = f"{labels.RESTORE_UID}={restore.metadata.uid}", backup.spec.storage_location
         async with self._watched(POD_VOLUME_RESTORES, selector) as (informer, outcomes):
             run = self._run(outcomes, timeout)
-            restores = PodVolumeRestores(self._scope.client, restore, location, run)
-            restored = RestoredPods(self._scope, restores, informer, PodWatches(self._scope.client))
+            restores = PodVolumeRestores(self.scope.client, restore, location, run)
+            restored = RestoredPods(self.scope, restores, informer, PodWatches(self.scope.client))
             informer.add_handlers(on_update=lambda _old, new: restored.changed(new))
             yield restored
 
     def _run(self, outcomes: SeenTransfers, timeout: Timeout) -> PodVolumeRun:
         return PodVolumeRun(
-            repositories=self._repositories,
-            locks=self._locks,
+            repositories=self.repositories,
+            locks=self.locks,
             outcomes=outcomes,
             timeout=timeout,
-            uploader=self._uploader,
+            uploader=self.uploader,
         )
 
     async def forget(self, backup: Backup, store: BackupStore) -> list[str]:
@@ -155,7 +148,7 @@ class PodVolumes:
         Raises:
             StorageError, KubeError: the snapshots cannot be listed now.
         """
-        found = await volumes_in_repositories(self._scope, store, backup.metadata.name)
+        found = await volumes_in_repositories(self.scope, store, backup.metadata.name)
         errors, left_seconds = [], FORGET_WAIT_SECONDS
         now = asyncio.get_running_loop().time
         for saved in found:
@@ -164,13 +157,13 @@ class PodVolumes:
             namespace, snapshot, began = saved.namespace, saved.snapshot, now()
             try:
                 async with asyncio.timeout(left_seconds):
-                    repository = await self._repositories.ensure(
+                    repository = await self.repositories.ensure(
                         namespace, backup.spec.storage_location, uploader=saved.uploader
                     )
             except (RepositoryUnavailable, TimeoutError) as error:
                 location = backup.spec.storage_location
                 place = Repository(location=location, namespace=namespace, uploader=saved.uploader)
-                if isinstance(error, RepositoryUnavailable) and await self._forgetter.is_gone(place):
+                if isinstance(error, RepositoryUnavailable) and await self.forgetter.is_gone(place):
                     continue
                 reason = str(error) or not_ready(saved.uploader)
                 errors.append(f"error deleting {saved.uploader} snapshot {snapshot}: {reason}")
@@ -186,8 +179,8 @@ class PodVolumes:
     async def _forget_in(self, repository: BackupRepository, snapshot: str) -> None:
         place = repository_place(repository)
         try:
-            async with self._locks.exclusive(repository.metadata.name):
-                await self._forgetter.forget(place, snapshot)
+            async with self.locks.exclusive(repository.metadata.name):
+                await self.forgetter.forget(place, snapshot)
         except InvalidSnapshot as error:
             log.warning("There is no such snapshot to forget", error=error)
 
@@ -201,9 +194,9 @@ class PodVolumes:
         context.
         """
         informer = Informer(
-            self._scope.client,
+            self.scope.client,
             resource,
-            self._scope.namespace,
+            self.scope.namespace,
             selectors=Selectors(labels=selector),
             indexes={POD_INDEX: by_pod},
         )

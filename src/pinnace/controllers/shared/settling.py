@@ -9,6 +9,7 @@ and CSI snapshots that were to be moved and have no DataUpload are deleted.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 from pinnace.api import labels, phases
@@ -64,6 +65,7 @@ _TRANSFERS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class Settler:
     """Gives Backups and Restores of the server's namespace that were left InProgress their terminal state.
 
@@ -71,16 +73,10 @@ class Settler:
         ask_kinds: returns the kinds of CSI snapshots that the cluster serves now; None if it serves none.
     """
 
-    def __init__(
-        self,
-        scope: Scope,
-        locations: LocationStores,
-        *,
-        ask_kinds: Callable[[KubeClient], Awaitable[SnapshotKinds | None]] = served_kinds,
-    ) -> None:
-        self._scope = scope
-        self._locations = locations
-        self._ask_kinds = ask_kinds
+    scope: Scope
+    locations: LocationStores
+    _: KW_ONLY
+    ask_kinds: Callable[[KubeClient], Awaitable[SnapshotKinds | None]] = served_kinds
 
     async def settle_orphans(self) -> None:
         """Settle the orphans of a dead server. Only while no other server can be working.
@@ -90,7 +86,7 @@ class Settler:
         """
         lanes: dict[str, list[tuple[APIResource, JSONObject]]] = {}
         for resource in (BACKUPS, RESTORES):
-            for obj in await self._scope.client.list_all(resource, self._scope.namespace):
+            for obj in await self.scope.client.list_all(resource, self.scope.namespace):
                 if is_in_progress(obj):
                     lanes.setdefault(_location(obj), []).append((resource, obj))
         waiting = iter(lanes.values())
@@ -136,7 +132,7 @@ class Settler:
         key = Key(run.metadata.namespace, run.metadata.name)
         try:
             async with asyncio.timeout(INTERRUPTED_SECONDS):
-                obj = await self._scope.client.get(resource, key.name, key.namespace)
+                obj = await self.scope.client.get(resource, key.name, key.namespace)
                 if is_in_progress(obj) and obj["metadata"]["uid"] == run.metadata.uid:
                     stored, _ = await self._ask_location(resource, obj)
                     await self._settle(resource, obj, stored, INTERRUPTED_REASON)
@@ -178,7 +174,7 @@ class Settler:
                 "status": {
                     "phase": str(BackupPhase.FAILED),
                     "failureReason": why,
-                    "completionTimestamp": format_time(self._scope.clock.now()),
+                    "completionTimestamp": format_time(self.scope.clock.now()),
                 }
             }
             # Before the object ends: no server looks at it again after that.
@@ -186,7 +182,7 @@ class Settler:
         patch["status"] = {**patch["status"], **NO_ACTIVITY}
         key, version = Key.of(obj), obj["metadata"]["resourceVersion"]
         patch.setdefault("metadata", {})["resourceVersion"] = version
-        await self._scope.client.patch(resource, key.name, patch, key.namespace)
+        await self.scope.client.patch(resource, key.name, patch, key.namespace)
         log.info("Settled", key=str(key), phase=patch["status"]["phase"])
         self._count(resource, obj, patch["status"]["phase"])
         if stored is None and resource == BACKUPS:
@@ -196,9 +192,9 @@ class Settler:
         """Count the outcome: the counters of the server that began the run are gone with it."""
         if resource == BACKUPS:
             schedule = text(obj, "metadata", "labels", labels.SCHEDULE_NAME)
-            self._scope.metrics.backup_finished(schedule, phase)
+            self.scope.metrics.backup_finished(schedule, phase)
         else:
-            self._scope.metrics.restore_finished(text(obj, "spec", "scheduleName"), phase)
+            self.scope.metrics.restore_finished(text(obj, "spec", "scheduleName"), phase)
 
     async def _cancel_transfers(self, resource: APIResource, obj: JSONObject, why: str) -> None:
         """Set `spec.cancel` of the DataUploads, PodVolumeBackups and so on that have not ended. (BEY-013)"""
@@ -207,9 +203,7 @@ class Settler:
         message = CANCEL_MESSAGE.format(kind=resource.kind, name=obj["metadata"]["name"], reason=why)
         for kind in kinds:
             try:
-                found = await self._scope.client.list_all(
-                    kind, self._scope.namespace, label_selector=selector
-                )
+                found = await self.scope.client.list_all(kind, self.scope.namespace, label_selector=selector)
             except NotFound:
                 continue  # the cluster has no such kind
             for transfer in found:
@@ -218,7 +212,7 @@ class Settler:
                 key = Key.of(transfer)
                 patch = {"spec": {"cancel": True}, "status": {"message": message}}
                 try:
-                    await self._scope.client.patch(kind, key.name, patch, key.namespace)
+                    await self.scope.client.patch(kind, key.name, patch, key.namespace)
                 except APIStatusError as error:
                     log.warning(f"A {kind.kind} is not canceled", key=str(key), error=error)
 
@@ -233,14 +227,14 @@ class Settler:
         selector = f"{labels.BACKUP_UID}={obj['metadata']['uid']}"
         try:
             async with asyncio.timeout(STORE_SECONDS):
-                kinds = await self._ask_kinds(self._scope.client)
+                kinds = await self.ask_kinds(self.scope.client)
                 if kinds is None:
                     return
-                uploads = await self._scope.client.list_all(
-                    DATA_UPLOADS, self._scope.namespace, label_selector=selector
+                uploads = await self.scope.client.list_all(
+                    DATA_UPLOADS, self.scope.namespace, label_selector=selector
                 )
                 moved = {text(upload, "metadata", "annotations", CONTENT) for upload in uploads}
-                problems, _ = await delete_objects(self._scope.client, kinds, name, kept=moved)
+                problems, _ = await delete_objects(self.scope.client, kinds, name, kept=moved)
         except (KubeError, TimeoutError) as error:
             problems = [str(error) or "the time was up"]
         for problem in problems:
@@ -250,7 +244,7 @@ class Settler:
         """Abort what a dead server was uploading of a backup; its parts go with the backup at the latest."""
         began = known_time(text(obj, "status", "startTimestamp"))
         try:
-            async with asyncio.timeout(STORE_SECONDS), self._locations.open(_location(obj)) as store:
+            async with asyncio.timeout(STORE_SECONDS), self.locations.open(_location(obj)) as store:
                 await store.abort_interrupted(obj["metadata"]["name"], obj["metadata"]["uid"], began)
         except (StorageError, KubeError, TimeoutError) as error:
             log.debug("Cannot tell whether an upload was interrupted", key=str(Key.of(obj)), error=error)
@@ -263,8 +257,8 @@ class Settler:
         """
         key, location = Key.of(obj), _location(obj)
         try:
-            async with asyncio.timeout(STORE_SECONDS), self._locations.open(location) as store:
-                tenant = tenant_of((await self._locations.location(location)).metadata)
+            async with asyncio.timeout(STORE_SECONDS), self.locations.open(location) as store:
+                tenant = tenant_of((await self.locations.location(location)).metadata)
                 if not await store.exists(key.name):
                     return None
                 stored = decode(Backup, await store.get_metadata(key.name))

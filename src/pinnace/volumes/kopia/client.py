@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from io import FileIO
 from pathlib import Path
@@ -84,6 +85,7 @@ _COPY_OF_BUCKET: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class Kopia:
     """Runs kopia.
 
@@ -92,22 +94,15 @@ class Kopia:
         sleep: between two reports of progress.
     """
 
-    def __init__(
-        self,
-        accesses: AccessProvider,
-        *,
-        program: str = "kopia",
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        self._accesses = accesses
-        self._clock = clock
-        self._program = program
-        self._sleep = sleep
+    accesses: AccessProvider
+    _: KW_ONLY
+    program: str = "kopia"
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Clock = SYSTEM_CLOCK
 
     async def connect(self, repository: Repository) -> None:
         """Open the repository with the password. Raises UploaderError, RepositoryMissing among them."""
-        async with kopia_access(self._accesses, repository) as access:
+        async with kopia_access(self.accesses, repository) as access:
             await self._ask(access, commands.status(), QUICK_SECONDS)
 
     async def init(self, repository: Repository) -> None:
@@ -118,7 +113,7 @@ class Kopia:
         Raises:
             UploaderError: it was not made.
         """
-        async with kopia_access(self._accesses, repository) as access:
+        async with kopia_access(self.accesses, repository) as access:
             flags = access.storage.create_flags(access.secrets, access.ca_file)
             create = commands.create(access.storage.kind, flags)
             try:
@@ -144,7 +139,7 @@ class Kopia:
             UploaderError: nothing was saved.
         """
         async with AsyncExitStack() as stack:
-            access = await stack.enter_async_context(kopia_access(self._accesses, repository))
+            access = await stack.enter_async_context(kopia_access(self.accesses, repository))
             await self._prepare(access)
             device, found = None, Survey()
             if await in_thread(source.path.is_block_device):
@@ -161,7 +156,7 @@ class Kopia:
             )
             messages, output = Messages(STDERR_BYTES), Tail(ANSWER_BYTES)
             try:
-                async with reporting(PrintedProgress(messages.progress), on_progress, self._sleep):
+                async with reporting(PrintedProgress(messages.progress), on_progress, self.sleep):
                     outputs = Outputs(output, messages, stdin=device)
                     await self._call(access, command, outputs, TRANSFER_SECONDS)
                 made = parse_snapshot(output.data)
@@ -198,7 +193,7 @@ class Kopia:
             UploaderError: the target may hold a part.
         """
         total = target.size_bytes
-        async with kopia_access(self._accesses, repository) as access:
+        async with kopia_access(self.accesses, repository) as access:
             if on_progress is not None:
                 await on_progress(ByteCounts(total_bytes=total, bytes_done=0))
             manifest = await self._ask(access, commands.manifest(snapshot), QUICK_SECONDS)
@@ -215,7 +210,7 @@ class Kopia:
                     snapshot, target.path, only=target.only, parallel=target.parallel, sparse=target.sparse
                 )
                 messages = Messages(STDERR_BYTES)
-                async with reporting(PrintedProgress(messages.progress), on_progress, self._sleep):
+                async with reporting(PrintedProgress(messages.progress), on_progress, self.sleep):
                     outputs = Outputs(Tail(STDERR_BYTES), messages)
                     await self._call(access, command, outputs, TRANSFER_SECONDS)
                 done = messages.progress()
@@ -226,13 +221,13 @@ class Kopia:
 
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
         """Whether a snapshot has a file of that name at its root. Raises UploaderError."""
-        async with kopia_access(self._accesses, repository) as access:
+        async with kopia_access(self.accesses, repository) as access:
             listed = parse_listing(await self._ask(access, commands.listing(snapshot), QUICK_SECONDS))
             return any(entry.is_file and entry.name == name for entry in listed)
 
     async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
         """The ids of all snapshots in a repository. Raises UploaderError."""
-        async with kopia_access(self._accesses, repository) as access:
+        async with kopia_access(self.accesses, repository) as access:
             output = Tail(LIST_BYTES)
             await self._run(access, commands.snapshots(), output, LONG_SECONDS)
             return snapshot_ids(output.data, "kopia")
@@ -241,18 +236,18 @@ class Kopia:
         """As in `Uploader`: the files of these snapshots. Raises UploaderError, DataDamaged among them."""
         if not snapshots:
             return  # without ids kopia would check all snapshots
-        async with kopia_access(self._accesses, repository, keep_cache=False) as access:
+        async with kopia_access(self.accesses, repository, keep_cache=False) as access:
             command = commands.verify(snapshots, share.percent)
             await self._run(access, command, Tail(STDERR_BYTES), LONG_SECONDS)
 
     async def forget(self, repository: Repository, snapshot: str) -> None:
         """Remove a snapshot; one that is gone is success. Raises UploaderError."""
-        async with kopia_access(self._accesses, repository) as access:
+        async with kopia_access(self.accesses, repository) as access:
             await self._forget(access, snapshot)
 
     async def forget_tagged(self, repository: Repository, tags: Mapping[str, str]) -> None:
         """As in `Saver`. Raises UploaderError."""
-        async with kopia_access(self._accesses, repository) as access:
+        async with kopia_access(self.accesses, repository) as access:
             await self._forget_tagged(access, tags)
 
     async def maintain(self, repository: Repository) -> None:
@@ -262,7 +257,7 @@ class Kopia:
             Unsupported: the maintenance has another owner.
             UploaderError: it was not done.
         """
-        async with kopia_access(self._accesses, repository) as access:
+        async with kopia_access(self.accesses, repository) as access:
             info = await self._ask(access, commands.maintenance(), QUICK_SECONDS)
             owner = parse_owner(info)
             if not owner:
@@ -274,7 +269,7 @@ class Kopia:
                 await self._ask(access, commands.full_maintenance_interval(wanted), QUICK_SECONDS)
                 info = await self._ask(access, commands.maintenance(), QUICK_SECONDS)
             await self._ask(access, commands.maintain(full=False), LONG_SECONDS)
-            if full_is_due(info, self._clock.now()):
+            if full_is_due(info, self.clock.now()):
                 await self._forget_left(access)
                 await self._ask(access, commands.maintain(full=True), LONG_SECONDS)
 
@@ -356,7 +351,7 @@ class Kopia:
         what = f"it saved only a part of the volume ({made.incomplete}), as it was asked to stop"
         if not made.incomplete:
             what = f"it could not read {counted(made.failed, 'file')}"
-        shown = commands.shown_line(arguments, self._program, access.opened.directory)
+        shown = commands.shown_line(arguments, self.program, access.opened.directory)
         raise CommandFailed(shown, exit_code=0, reason=what)
 
     async def _undo(self, access: Access, output: bytes, tags: Mapping[str, str] | None = None) -> None:
@@ -398,7 +393,7 @@ class Kopia:
         """Remove incomplete snapshots of calls that have ended, so that maintenance can free their data."""
         output = Tail(LIST_BYTES)
         await self._run(access, commands.snapshots(incomplete=True), output, LONG_SECONDS)
-        before = self._clock.now() - timedelta(seconds=TRANSFER_SECONDS)
+        before = self.clock.now() - timedelta(seconds=TRANSFER_SECONDS)
         for snapshot in parse_left(output.data, before):
             await self._forget(access, snapshot)
 
@@ -431,7 +426,7 @@ class Kopia:
     async def _call(
         self, access: Access, arguments: Arguments, outputs: Outputs, deadline_seconds: float
     ) -> None:
-        shown = commands.shown_line(arguments, self._program, access.opened.directory)
+        shown = commands.shown_line(arguments, self.program, access.opened.directory)
         messages = outputs.stderr
         assert isinstance(messages, Messages)
         creates = arguments[:2] == ("repository", "create")
@@ -439,7 +434,7 @@ class Kopia:
             await in_thread(_check_folder, access.storage, shown)
         try:
             code = await run(
-                commands.command_line(arguments, self._program),
+                commands.command_line(arguments, self.program),
                 environment={**access.environment, **(access.creation if creates else {})},
                 outputs=outputs,
                 deadline_seconds=deadline_seconds,
@@ -448,7 +443,7 @@ class Kopia:
         except OSError as error:
             if isinstance(error, TimeoutError):
                 raise CommandTimeout(shown, deadline_seconds) from error
-            reason = f"cannot start {self._program}: {error.strerror}"
+            reason = f"cannot start {self.program}: {error.strerror}"
             raise CommandFailed(shown, exit_code=None, reason=reason) from error
         said = messages.text.replace(f"{access.opened.directory}/", "")
         log.debug("Ran kopia", extra={"fields": {"command": shown, "stderr": said}})
