@@ -107,10 +107,10 @@ class DeleteActions:
     canonical: Callable[[str], str]
 
     async def run(self) -> list[str]:
-        """Call every action with every item that it wants; return the errors of items that cannot be read.
+        """Call every action with every item that it wants; return the errors.
 
-        An error of an action is logged and stops nothing else: a plugin must be ready to be called again for
-        an item that it has done.
+        An error stops no other action, and keeps the files of the backup for another try: a plugin must be
+        ready to be called again for an item that it has done. (docs/spec/after-1.18.md, 7.6)
         """
         log.info("Running delete item actions", actions=self.actions.names)
         errors, passed = [], 0
@@ -125,7 +125,7 @@ class DeleteActions:
                 continue
             for action in actions:
                 if action.wants(item.namespace, own_labels):
-                    await self._execute(action.action, item, obj)
+                    errors += await self._execute(action.action, item, obj)
         return errors
 
     def _items(self) -> Iterator[tuple[_Item, Sequence[Action]]]:
@@ -145,11 +145,15 @@ class DeleteActions:
                 for name in self.archive.names(resource, namespace):
                     yield _Item(resource, namespace, name), actions
 
-    async def _execute(self, action: DeleteItemAction, item: _Item, obj: JSONObject) -> None:
+    async def _execute(self, action: DeleteItemAction, item: _Item, obj: JSONObject) -> list[str]:
         try:
             await action.execute(obj, self.backup)
         except PluginError as error:
             log.error("Error in a delete item action", action=action.name, item=str(item), error=error)
+            return [
+                f"error invoking delete item actions: error executing DeleteItemAction for {item}: {error}"
+            ]
+        return []
 
 
 def _decoded(data: bytes) -> tuple[JSONObject, dict[str, str]]:

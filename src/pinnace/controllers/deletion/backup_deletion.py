@@ -200,6 +200,9 @@ class BackupDeletionReconciler:
             if trusted:
                 await self._cancel_operations(store, plugins, backup)
             errors = await actions.run() if actions is not None else []
+            if forced and errors:
+                log.warning("What plugins had to clean up is left behind, as it is forced", errors=errors)
+                errors = []
         errors += await self._delete_volume_data(operation, forced=forced)
         # In another place there were no snapshots of its pod volumes: they would stay in the first for ever.
         location = await self._read_location(backup)

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from pinnace.api.codec import decode
+from pinnace.api.labels import FORCE_DELETION
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.archive.writer import ArchiveWriter
@@ -185,9 +186,13 @@ async def test_without_actions_the_contents_are_not_fetched(scene: Scene) -> Non
     assert scene.is_deleted
 
 
-@pytest.mark.spec("CTL-033")
-async def test_an_action_that_raises_costs_one_item_of_its_own(scene: Scene) -> None:
+@pytest.mark.spec("CTL-033", "AFT-168")
+@pytest.mark.parametrize("forced", [False, True])
+async def test_an_action_that_raises_stops_no_other_and_keeps_the_files(scene: Scene, forced: bool) -> None:
     await scene.store()
+    if forced:
+        request = scene.world.cluster.stored(DELETE_BACKUP_REQUESTS, "q1")
+        request["metadata"]["annotations"] = {FORCE_DELETION: "true"}
     broken = scene.add("example.io/a", included_resources=["pods"])
     broken.problem["shop/db"] = PluginError("it is locked")
     broken.problem["other/web"] = LookupError("a defect")
@@ -198,7 +203,14 @@ async def test_an_action_that_raises_costs_one_item_of_its_own(scene: Scene) -> 
     # By item, and for each in the order of the actions.
     paths = ["other/web", "shop/db", "shop/web"]
     assert scene.seen == [(f"example.io/{name}", path) for path in paths for name in "ab"]
-    assert scene.is_deleted
+    if forced:
+        assert scene.is_deleted
+        return
+    assert len(scene.world.files()) > 1
+    first, second = scene.request["errors"]
+    wanted = "error invoking delete item actions: error executing DeleteItemAction for pods"
+    assert first.startswith(f"{wanted} other/web: ")
+    assert second.startswith(f"{wanted} shop/db: ")
 
 
 async def test_actions_run_once_the_backup_is_marked_and_before_its_files_are_deleted(scene: Scene) -> None:
