@@ -186,7 +186,7 @@ async def test_without_actions_the_contents_are_not_fetched(scene: Scene) -> Non
     assert scene.is_deleted
 
 
-@pytest.mark.spec("CTL-033", "AFT-168")
+@pytest.mark.spec("AFT-168")
 @pytest.mark.parametrize("forced", [False, True])
 async def test_an_action_that_raises_stops_no_other_and_keeps_the_files(scene: Scene, forced: bool) -> None:
     await scene.store()
