@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, same_json
 
 _SET_BY_SERVER: Final = frozenset(
     {
@@ -50,7 +50,7 @@ def changes(old: Any, new: Any) -> list[Change]:
 
 
 def _changes(old: Any, new: Any, path: str, depth: int) -> Iterator[Change]:
-    if old == new and type(old) is type(new):
+    if same_json(old, new):
         return
     if depth < _MAX_DEPTH:
         if isinstance(old, dict) and isinstance(new, dict):
