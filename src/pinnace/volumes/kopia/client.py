@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -25,12 +24,14 @@ from pinnace.storage.open import open_object_store, store_config
 from pinnace.storage.providers import qualified_provider
 from pinnace.volumes.kopia import commands
 from pinnace.volumes.kopia.access import Access, kopia_access
+from pinnace.volumes.kopia.devices import opened, streaming
 from pinnace.volumes.kopia.output import (
     Messages,
     Snapshot,
     command_failed,
     full_hours,
     full_is_due,
+    image_bytes,
     is_image,
     parse_left,
     parse_listing,
@@ -143,7 +144,7 @@ class Kopia:
             await self._prepare(access)
             device, found = None, Survey()
             if await in_thread(source.path.is_block_device):
-                device = stack.enter_context(await _opened(source.path, "rb"))
+                device = stack.enter_context(await opened(source.path, "rb"))
             else:
                 found = await _surveyed(source.path)
             command = commands.save(
@@ -197,14 +198,13 @@ class Kopia:
             if on_progress is not None:
                 await on_progress(ByteCounts(total_bytes=total, bytes_done=0))
             manifest = await self._ask(access, commands.manifest(snapshot), QUICK_SECONDS)
-            if is_image(manifest):
-                raise Unsupported(
-                    f"snapshot {snapshot} is the image of a device that the data mover velero-block made,"
-                    " which this version cannot restore"
-                )
             if await in_thread(target.path.is_block_device):
-                await self._fill_device(access, snapshot, target.path)
-                done = None
+                done = await self._fill_device(access, manifest, snapshot, target.path, on_progress)
+            elif is_image(manifest):
+                raise Unsupported(
+                    f"snapshot {snapshot} is the image of a device that the data mover velero-block made, and"
+                    f" {target.path.name} is a directory: an image is written to devices only"
+                )
             else:
                 command = commands.restore(
                     snapshot, target.path, only=target.only, parallel=target.parallel, sparse=target.sparse
@@ -273,17 +273,23 @@ class Kopia:
                 await self._forget_left(access)
                 await self._ask(access, commands.maintain(full=True), LONG_SECONDS)
 
-    async def _fill_device(self, access: Access, snapshot: str, path: Path) -> None:
+    async def _fill_device(
+        self, access: Access, manifest: bytes, snapshot: str, path: Path, on_progress: OnProgress | None
+    ) -> ByteCounts | None:
+        """Write the one file of a snapshot to a device; return how much it was."""
         listed = parse_listing(await self._ask(access, commands.listing(snapshot), QUICK_SECONDS))
+        size = image_bytes(manifest, snapshot, listed) if is_image(manifest) else None
         if len(listed) != 1 or not listed[0].is_file:
             raise Unsupported(
                 f"snapshot {snapshot} is not of a volume in Block mode, and {path.name} is a device"
             )
-        with await _opened(path, "rb+") as device:
-            messages = Messages(STDERR_BYTES)
-            await self._call(
-                access, commands.show(listed[0].obj), Outputs(device, messages), TRANSFER_SECONDS
-            )
+        async with (
+            streaming(path, size) as stream,
+            reporting(PrintedProgress(stream.progress), on_progress, self._sleep),
+        ):
+            outputs = Outputs(stream.pipe, Messages(STDERR_BYTES))
+            await self._call(access, commands.show(listed[0].obj), outputs, TRANSFER_SECONDS)
+        return stream.progress()
 
     async def _correct_times(self, access: Access, manifest: bytes, snapshot: str, target: Target) -> None:
         """Give directories and links the times that they had. A failure is only logged: the data is there."""
@@ -519,11 +525,3 @@ def _check_folder(storage: Storage, command: str) -> None:
     if (folder / "kopia.repository").exists():
         raise RepositoryUnusable(command, exit_code=None, reason=_COPY_OF_BUCKET)
     raise RepositoryMissing(command, exit_code=None, reason="there is no repository")
-
-
-async def _opened(path: Path, mode: str) -> FileIO:
-    """A device, unbuffered. Raises CommandFailed."""
-    try:
-        return await in_thread(FileIO, path, mode)
-    except OSError as error:
-        raise CommandFailed("open", exit_code=None, reason=f"{path}: {error.strerror}") from error

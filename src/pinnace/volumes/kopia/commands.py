@@ -15,6 +15,9 @@ IDENTITY: Final = "default@default"
 PIN: Final = "velero-pin"
 DESCRIPTION: Final = "Kopia Uploader"
 UPLOADER_TAG: Final = "snapshot-uploader"
+IMAGE_SIZE_TAG: Final = "bdev-source-size"
+"""The tag of Velero's block mover with the size of the device in bytes. (docs/spec: AFT 5.5)"""
+
 BLOCK_FILE: Final = "volume"
 """The one file of a snapshot of a volume in Block mode."""
 

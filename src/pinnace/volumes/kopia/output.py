@@ -1,14 +1,16 @@
 """Parsers of kopia's output; missing and new fields do no harm. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
+from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.values.digits import is_digits
 from pinnace.api.velero.data_movement import BLOCK_MOVER
-from pinnace.volumes.kopia.commands import UPLOADER_TAG
+from pinnace.volumes.kopia.commands import IMAGE_SIZE_TAG, UPLOADER_TAG
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
     DataDamaged,
@@ -17,6 +19,7 @@ from pinnace.volumes.uploader.errors import (
     RepositoryUnusable,
     SnapshotMissing,
     UnexpectedOutput,
+    Unsupported,
     WrongPassword,
 )
 from pinnace.volumes.uploader.output import ByteCounts, Tail, json_object, listed_snapshots, positive_number
@@ -30,6 +33,7 @@ _SAVING: Final = re.compile(rf"hashed \({_SIZE}\), \d+ cached \({_SIZE}\)(?:.*?e
 _RESTORING: Final = re.compile(rf"^Processed \d+ \({_SIZE}\) of \d+ \({_SIZE}\)")
 _PROGRESS: Final = re.compile(r"\d+ hashing, \d+ hashed|^Processed \d+ \(|^Restoring to |^Snapshotting ")
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z")
+_DEVICE_BYTES: Final = re.compile(r"[1-9][0-9]{0,18}")
 _ERRORS_SHOWN: Final = 3
 _SECTIONS_OF_CONTENT: Final = frozenset({"files", "retention"})
 """The sections of a policy that decide which files are saved, and which snapshots are kept."""
@@ -141,7 +145,7 @@ def parse_snapshot(output: bytes) -> Snapshot:
 
 def parse_root(output: bytes) -> str:
     """The object of the root of a snapshot, as `manifest show` prints it. Raises UnexpectedOutput."""
-    found = json_object(output[output.find(b"\n{") + 1 :])
+    found = _manifest(output)
     root = found.get("rootEntry")
     obj = root.get("obj") if isinstance(root, dict) else None
     if not isinstance(obj, str) or not obj:
@@ -157,12 +161,50 @@ def is_image(output: bytes) -> bool:
     Raises:
         UnexpectedOutput: it is no manifest.
     """
-    found = json_object(output[output.find(b"\n{") + 1 :])
-    source, tags = found.get("source"), found.get("tags")
-    path = source.get("path") if isinstance(source, dict) else None
+    found = _manifest(output)
+    path = mapping(found, "source").get("path")
     names = path.split("/") if isinstance(path, str) else []
-    tagged = (tags.get(UPLOADER_TAG), tags.get(f"tag:{UPLOADER_TAG}")) if isinstance(tags, dict) else ()
-    return BLOCK_MOVER in names or BLOCK_MOVER in tagged
+    return BLOCK_MOVER in names or BLOCK_MOVER in _tagged(found, UPLOADER_TAG)
+
+
+class DirectoryEntry(msgspec.Struct, frozen=True):
+    """An entry of a directory in a snapshot."""
+
+    name: str
+    obj: str
+    is_file: bool
+    size_bytes: int = 0
+
+
+def image_bytes(output: bytes, snapshot: str, listed: Sequence[DirectoryEntry]) -> int:
+    """The size of the device of an image; that of its file is rounded up. (docs/spec: AFT 5.5)
+
+    Args:
+        output: the manifest of the snapshot, as `manifest show` prints it.
+        listed: the entries of its root.
+
+    Raises:
+        Unsupported: it is not an image, or holds less than the device had.
+    """
+    if len(listed) != 1 or not listed[0].is_file:
+        raise Unsupported(f"unexpected number of bdev object ({len(listed)}) for snapshot {snapshot}")
+    (entry,) = listed
+    sizes = [each for each in _tagged(_manifest(output), IMAGE_SIZE_TAG) if _DEVICE_BYTES.fullmatch(each)]
+    size = int(sizes[0]) if sizes else entry.size_bytes
+    if size > entry.size_bytes:
+        raise Unsupported(f"unexpected size ({entry.size_bytes} vs. {size}) for bdev object {entry.name}")
+    return size
+
+
+def _manifest(output: bytes) -> JSONObject:
+    """The manifest that `manifest show` prints, behind comments; empty if there is none."""
+    return json_object(output[output.find(b"\n{") + 1 :])
+
+
+def _tagged(manifest: JSONObject, name: str) -> list[str]:
+    """The values of a tag, which kopia's own commands store with a prefix."""
+    tags = mapping(manifest, "tags")
+    return [value for key in (name, f"tag:{name}") if isinstance(value := tags.get(key), str)]
 
 
 def parse_unique_id(output: bytes) -> bytes:
@@ -173,21 +215,15 @@ def parse_unique_id(output: bytes) -> bytes:
         raise UnexpectedOutput("kopia did not print the unique id of the repository") from error
 
 
-class DirectoryEntry(msgspec.Struct, frozen=True):
-    """An entry of a directory in a snapshot."""
-
-    name: str
-    obj: str
-    is_file: bool
-
-
 def parse_listing(output: bytes) -> list[DirectoryEntry]:
     """The entries that `ls -l` lists: mode, size, date, time, zone, object, name."""
     entries = []
     for line in output.decode("utf-8", "replace").splitlines():
         columns = line.split(None, 6)
         if len(columns) == 7:
-            entries.append(DirectoryEntry(columns[6].rstrip("/"), columns[5], columns[0].startswith("-")))
+            size = int(columns[1]) if is_digits(columns[1]) else 0
+            is_file = columns[0].startswith("-")
+            entries.append(DirectoryEntry(columns[6].rstrip("/"), columns[5], is_file, size))
     return entries
 
 
