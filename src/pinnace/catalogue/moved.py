@@ -11,11 +11,11 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.kinds import DATA_UPLOADS, PERSISTENT_VOLUME_CLAIMS
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.phases import TransferPhase
-from pinnace.api.velero.data_movement import BLOCK_MOVER, BUILT_IN_MOVERS, DataUpload
+from pinnace.api.velero.data_movement import KNOWN_MOVERS, DataUpload
 from pinnace.api.velero.pod_volume import KOPIA
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.catalogue.volumes import Claim, Place, SavedVolume, Way
-from pinnace.csi.movement.objects import MovedVolume, is_built_in
+from pinnace.csi.movement.objects import MovedVolume
 
 _OPERATION: Final = "du-"
 _WITHOUT_RECORD: Final = (
@@ -61,9 +61,9 @@ def without_record(claim: Claim, title: str = "") -> SavedVolume:
 
 
 def live_moved_volumes(uploads: Iterable[JSONObject]) -> Iterator[SavedVolume]:
-    """The snapshots of DataUploads in a cluster, which this server's own mover made."""
+    """The snapshots of DataUploads in a cluster, which the movers of this server or of Velero made."""
     for obj in uploads:
-        if (snapshot := text(obj, "status", "snapshotID")) and is_built_in(obj):
+        if (snapshot := text(obj, "status", "snapshotID")) and text(obj, "spec", "datamover") in KNOWN_MOVERS:
             claim = text(obj, "spec", "sourceNamespace"), text(obj, "spec", "sourcePVC")
             yield _in_repository(MovedVolume(snapshot=snapshot, source_namespace=claim[0]), claim)
 
@@ -89,8 +89,7 @@ def _volume(stored: JSONObject | None, claim: Claim) -> SavedVolume:
         return _not_moved(
             claim, f"its DataUpload is of another claim, {spec.source_namespace}/{spec.source_pvc}"
         )
-    is_block = spec.datamover == BLOCK_MOVER
-    if spec.datamover not in BUILT_IN_MOVERS and not is_block:
+    if spec.datamover not in KNOWN_MOVERS:
         return _not_moved(
             claim, f"it was moved by the data mover {spec.datamover}, which is not the built-in one"
         )
@@ -99,12 +98,10 @@ def _volume(stored: JSONObject | None, claim: Claim) -> SavedVolume:
         return _not_moved(claim, what, Place.ELSEWHERE if status.snapshot_id else Place.NOWHERE)
     if not status.snapshot_id:
         return _not_moved(claim, "its DataUpload names no snapshot", Place.NOWHERE)
-    # An image of a device is never restored as a file system, but it can be verified and deleted.
-    reason = f"it was moved by the data mover {BLOCK_MOVER}, whose images this version cannot restore"
-    return _in_repository(MovedVolume.of(upload), claim, _BUT + reason if is_block else "")
+    return _in_repository(MovedVolume.of(upload), claim)
 
 
-def _in_repository(moved: MovedVolume, claim: Claim, lacks: str = "") -> SavedVolume:
+def _in_repository(moved: MovedVolume, claim: Claim) -> SavedVolume:
     return SavedVolume(
         way=Way.MOVED,
         place=Place.REPOSITORY,
@@ -114,7 +111,6 @@ def _in_repository(moved: MovedVolume, claim: Claim, lacks: str = "") -> SavedVo
         snapshot=moved.snapshot,
         namespace=moved.source_namespace,
         size_bytes=moved.size_bytes,
-        lacks=lacks,
         record=moved,
     )
 

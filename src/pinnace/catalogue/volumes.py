@@ -49,8 +49,8 @@ class SavedVolume(msgspec.Struct, frozen=True, kw_only=True):
         snapshot: its id in the repository, the storage system or the cloud; empty if there is none.
         namespace: the namespace that was saved; the repository has its name.
         pod, volume: the pod that it was saved from, and its name there.
-        size_bytes: of what a restore writes; 0 if the records do not tell. The size of an image of a device,
-            which a repository rounds up, is in a tag of its snapshot. (docs/spec: AFT-138)
+        size_bytes: of what a restore writes; 0 if the records do not tell. Of an image it is the size of the
+            device, which its repository rounds up.
         lacks: why no restore can use it, as a clause; empty if it is whole.
         record: what the room that keeps the data needs to find it there.
     """

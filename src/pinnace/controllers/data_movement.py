@@ -131,7 +131,7 @@ class Downloads:
             )
         except RepositoryUnavailable as error:
             raise MovementError(str(error)) from error
-        return await self.exposer.node(movement, claim_like(target), on_node=on_node)
+        return await self.exposer.node(movement, claim_like(target, movement), on_node=on_node)
 
     async def completed(self, movement: JSONObject) -> bool:
         """Bind the claim to the volume. Raises MovementError if that takes too long."""

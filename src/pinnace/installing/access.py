@@ -40,6 +40,9 @@ _OWN_NAMESPACE = (
 _MOVED_DATA = {"apiGroups": [""], "resources": ["pods", "persistentvolumeclaims"], "verbs": ["delete"]}
 """Node agents move the data of volumes through pods and claims in their own namespace."""
 
+_REPLACED_VOLUMES = {"apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["delete"]}
+"""A restored image of a file system gets another PersistentVolume than the one it was written through."""
+
 
 def cluster_wide_name(namespace: str) -> str:
     """The name of the ClusterRoleBinding, and of the ClusterRole if there is one."""
@@ -55,15 +58,15 @@ def used_rights(namespace: str, *, features: str, node_agent: bool) -> list[JSON
     """Roles and bindings that let the ServiceAccount do only what the server does.
 
     These rights still include reading every Secret and creating every object. They do not include deleting
-    and replacing outside the server's own namespace, acting as other users, and granting rights that the
-    server itself lacks: the cluster refuses a restored role that has such rights.
+    and replacing in other namespaces, acting as other users, and granting rights that the server itself
+    lacks: the cluster refuses a restored role that has such rights.
     """
     name = cluster_wide_name(namespace)
     rules, own_rules = [_OBJECTS, _DISCOVERY], list(_OWN_NAMESPACE)
     if CSI_FEATURE in features.split(","):
         rules.append(_SNAPSHOTS)
     if node_agent:
-        rules.append(_NODE_AGENT)
+        rules += [_NODE_AGENT, _REPLACED_VOLUMES]
         own_rules.append(_MOVED_DATA)
     return [
         _object("ClusterRole", {"name": name}, rules=rules),

@@ -63,8 +63,6 @@ def no_object(handle: str) -> str:
     return f"it is in the CSI snapshot {handle}, and the backup has no VolumeSnapshot"
 
 
-BLOCKS = "it was moved by the data mover velero-block, whose images this version cannot restore"
-
 BY_REAL_SERVERS = [
     Way(
         title="Velero 1.6: restic",
@@ -159,8 +157,14 @@ BY_REAL_SERVERS = [
         repository=in_repository(
             "18e3beafeb4d2fc8009bd5b67a610166", "f326a1bb86dd336f9ee4794636dbf17d", namespace="blocks"
         ),
-        lost={("blocks", each): not_moved(BLOCKS) for each in ("tree", "raw")},
-        lost_without={("blocks", each): not_moved(BLOCKS) for each in ("tree", "raw")},
+        lost_without={
+            ("blocks", "tree"): far("18e3beafeb4d2fc8009bd5b67a610166"),
+            ("blocks", "raw"): far("f326a1bb86dd336f9ee4794636dbf17d"),
+        },
+        moved={
+            ("blocks", "tree"): "18e3beafeb4d2fc8009bd5b67a610166",
+            ("blocks", "raw"): "f326a1bb86dd336f9ee4794636dbf17d",
+        },
         snapshotted=frozenset({("blocks", "tree"), ("blocks", "raw")}),
     ),
     Way(title="Pinnace without an index: nothing", archive="pinnace-without-index", backup="from-schedule"),
@@ -313,12 +317,14 @@ MOVED = [
         snapshotted=frozenset({DATA, LOGS}),
     ),
     Way(
-        title="images of devices, which are no file systems",
+        title="images of devices, also those that are only in the cluster",
         files={"item_operations": [uploading("data")]},
         raw=file_of(upload("data", "k1", mover="velero-block")),
+        live={"datauploads": [upload("late", "k3", mover="velero-block")]},
         repository=in_repository("k1"),
-        lost={DATA: not_moved(BLOCKS)},
-        lost_without={DATA: not_moved(BLOCKS)},
+        only_live=in_repository("k3"),
+        lost_without={DATA: far("k1")},
+        moved={DATA: "k1"},
         snapshotted=frozenset({DATA}),
     ),
     Way(

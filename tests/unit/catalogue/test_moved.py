@@ -52,16 +52,29 @@ async def test_data_of_the_file_system_mover_is_restored_whatever_its_name(
 
 
 @pytest.mark.found("G3")
-async def test_images_of_the_block_mover_can_be_deleted_and_verified_and_are_not_restored(
+@pytest.mark.spec("AFT-133", "AFT-147")
+async def test_images_of_the_block_mover_are_restored_as_such_with_the_size_of_their_device(
     tmp_path: Path,
 ) -> None:
     found = await moved_in(tmp_path, f"main-block{golden.WITHOUT_DATA}", "block-changed")
 
-    assert sorted(found) == [("blocks", "raw"), ("blocks", "tree")]
-    for volume in found.values():
-        assert "velero-block, whose images this version cannot restore" in volume.lacks
-        assert volume.place == Place.REPOSITORY
-    assert {(each.uploader, each.namespace, each.snapshot) for each in found.values()} == {
-        ("kopia", "blocks", "18e3beafeb4d2fc8009bd5b67a610166"),
-        ("kopia", "blocks", "f326a1bb86dd336f9ee4794636dbf17d"),
+    assert {claim: each.record for claim, each in found.items()} == {
+        ("blocks", "tree"): MovedVolume(
+            snapshot="18e3beafeb4d2fc8009bd5b67a610166",
+            source_namespace="blocks",
+            mover="velero-block",
+            node_os="linux",
+            size_bytes=3145728,
+            fs_type="ext4",
+        ),
+        ("blocks", "raw"): MovedVolume(
+            snapshot="f326a1bb86dd336f9ee4794636dbf17d",
+            source_namespace="blocks",
+            mover="velero-block",
+            node_os="linux",
+            size_bytes=2621440,
+        ),
+    }
+    assert {(each.place, each.uploader, each.lacks) for each in found.values()} == {
+        (Place.REPOSITORY, "kopia", "")
     }

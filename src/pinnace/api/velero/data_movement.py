@@ -19,6 +19,8 @@ BUILT_IN_MOVERS: Final = frozenset({"", BUILT_IN_MOVER, FILE_SYSTEM_MOVER})
 """The values of `datamover` that select the server's own data mover."""
 BLOCK_MOVER: Final = "velero-block"
 """Velero's mover of blocks since 1.19. Its snapshots, in the same repositories, are images of devices."""
+KNOWN_MOVERS: Final = BUILT_IN_MOVERS | {BLOCK_MOVER}
+"""The movers whose data can be restored; that of the block mover is only read. (docs/adr/121)"""
 
 
 def written_mover(mover: str) -> str:
@@ -50,12 +52,14 @@ class DataUploadSpec(DataMovementSpec, rename="camel", kw_only=True):
         csi_snapshot: The snapshot.
         source_pvc: The claim that the snapshot was taken of.
         parent_snapshot: As of a PodVolumeBackup.
+        source_fs_type: The file system of its volume, as the volume names it; Velero's since 1.19.
     """
 
     snapshot_type: Annotated[str, REQUIRED] = ""
     csi_snapshot: Annotated[CSISnapshotSpec | None, NULLABLE] = None
     source_pvc: Annotated[str, REQUIRED] = field(name="sourcePVC", default="")
     parent_snapshot: str = ""
+    source_fs_type: str = field(name="sourceFSType", default="")
 
 
 class DataUploadStatus(SavedStatus, rename="camel", kw_only=True):
@@ -91,11 +95,13 @@ class TargetVolume(Struct, rename="camel", kw_only=True):
         pvc: Name of the claim.
         pv: Name of the volume.
         namespace: Namespace of the claim.
+        fs_type: The file system in an image of the volume.
     """
 
     pvc: Annotated[str, REQUIRED] = ""
     pv: Annotated[str, REQUIRED] = ""
     namespace: Annotated[str, REQUIRED] = ""
+    fs_type: str = field(name="fsType", default="")
 
 
 class DataDownloadSpec(DataMovementSpec, rename="camel", kw_only=True):

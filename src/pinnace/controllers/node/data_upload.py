@@ -5,7 +5,7 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.data_movement import DataUpload
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataUpload
 from pinnace.controllers.node.holding import was_begun_before
 from pinnace.controllers.node.moving import REQUESTER, STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
@@ -89,7 +89,7 @@ def tags_of(movement: DataUpload) -> dict[str, str]:
 
 def controller(parts: NodeParts) -> NodeController:
     """The DataUpload controller of a node agent."""
-    moving = Moving(parts.scope, parts.volumes)
+    moving = Moving(parts.scope, parts.volumes, BUILT_IN_MOVERS)
     work = DataUploadWork(moving, parts.uploaders, parts.scope.metrics)
     reconciler = PodVolumeReconciler(
         parts.scope, DATA_UPLOADS, DataUpload, work, startable=STARTABLE, slots=parts.limits.saving

@@ -3,12 +3,13 @@
 The server has made a pod that has the volume mounted, and names its node in the status.
 """
 
+from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import TransferPhase
-from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataDownload, DataUpload
+from pinnace.api.velero.data_movement import DataDownload, DataUpload
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes, VolumeContent
@@ -24,16 +25,21 @@ REQUESTER: Final = "snapshot-data-upload-download"
 
 
 class Moving:
-    """Tells which objects of both kinds are for this node, and where their volumes are."""
+    """Tells which objects of one kind are for this node, and where their volumes are.
 
-    def __init__(self, scope: NodeScope, volumes: NodeVolumes) -> None:
+    Args:
+        movers: the values of `datamover` that stand for this program.
+    """
+
+    def __init__(self, scope: NodeScope, volumes: NodeVolumes, movers: Collection[str]) -> None:
+        self._movers = movers
         self._scope = scope
         self._volumes = volumes
 
     def is_ours(self, obj: JSONObject) -> bool:
         """Whether the volume is mounted on this node, and no other program is to move the data."""
         mover = text(obj, "spec", "datamover")
-        return mover in BUILT_IN_MOVERS and text(obj, "status", "node") == self._scope.node
+        return mover in self._movers and text(obj, "status", "node") == self._scope.node
 
     def is_wanted(self, obj: JSONObject) -> bool:
         """Whether this agent should claim the object."""
@@ -41,7 +47,7 @@ class Moving:
 
     def is_due(self, movement: DataUpload | DataDownload) -> bool:
         """Whether a decoded object is one that this agent carries out."""
-        return movement.status.node == self._scope.node and movement.spec.datamover in BUILT_IN_MOVERS
+        return movement.status.node == self._scope.node and movement.spec.datamover in self._movers
 
     def orphans(self, objects: Informer) -> list[JSONObject]:
         """The objects that are InProgress on this node."""

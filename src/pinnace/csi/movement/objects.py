@@ -10,7 +10,13 @@ from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
 from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.api.phases import TransferPhase
-from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataUpload, written_mover
+from pinnace.api.velero.data_movement import (
+    BLOCK_MOVER,
+    BUILT_IN_MOVERS,
+    KNOWN_MOVERS,
+    DataUpload,
+    written_mover,
+)
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS
 
@@ -48,6 +54,7 @@ class MovedVolume(msgspec.Struct, frozen=True, kw_only=True):
         snapshot: id of the snapshot in the repository.
         source_namespace: the namespace of the claim that was saved; the repository has its name.
         mover: the program that moved the data.
+        fs_type: the file system in an image of a device; empty if it is not known.
     """
 
     snapshot: str
@@ -56,6 +63,7 @@ class MovedVolume(msgspec.Struct, frozen=True, kw_only=True):
     node_os: str = ""
     size_bytes: int = 0
     config: Mapping[str, str] | None = None
+    fs_type: str = ""
 
     @classmethod
     def of(cls, upload: DataUpload) -> "MovedVolume":
@@ -67,12 +75,17 @@ class MovedVolume(msgspec.Struct, frozen=True, kw_only=True):
             mover=written_mover(spec.datamover),
             node_os=status.node_os,
             size_bytes=status.progress.total_bytes,
+            fs_type=spec.source_fs_type,
         )
 
 
 def is_built_in(obj: JSONObject) -> bool:
-    """Whether a DataUpload or DataDownload is for the built-in mover, and not for another program."""
-    return text(obj, "spec", "datamover") in BUILT_IN_MOVERS
+    """Whether a DataUpload or DataDownload is for the built-in mover, and not for another program.
+
+    It also restores the images that Velero's block mover made.
+    """
+    movers = KNOWN_MOVERS if text(obj, "kind") == DATA_DOWNLOADS.kind else BUILT_IN_MOVERS
+    return text(obj, "spec", "datamover") in movers
 
 
 def awaited_volume(namespace: str, claim: str, restore_uid: str) -> dict[str, str]:
@@ -104,7 +117,12 @@ def new_download(restore: Restore, claim: JSONObject, moved: MovedVolume, locati
             "ownerReferences": [_owner(API_VERSION, "Restore", owner.name, owner.uid)],
         },
         "spec": {
-            "targetVolume": {"namespace": target["namespace"], "pvc": target["name"], "pv": ""},
+            "targetVolume": {
+                "namespace": target["namespace"],
+                "pvc": target["name"],
+                "pv": "",
+                **({"fsType": moved.fs_type} if moved.fs_type else {}),
+            },
             "backupStorageLocation": location,
             "datamover": moved.mover,
             "snapshotID": moved.snapshot,
@@ -127,11 +145,15 @@ def temporary_claim(
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def claim_like(target: JSONObject) -> JSONObject:
-    """The spec of a new claim that gets a volume like the one that a restored claim asks for."""
+def claim_like(target: JSONObject, movement: JSONObject) -> JSONObject:
+    """The spec of a new claim that gets a volume like the one that a restored claim asks for.
+
+    It is a device for the image of a device, whatever the claim makes of it.
+    """
     spec = target["spec"]
     kept = ("accessModes", "resources", "storageClassName", "volumeMode")
-    return {key: spec[key] for key in kept if key in spec}
+    is_image = text(movement, "spec", "datamover") == BLOCK_MOVER
+    return {key: spec[key] for key in kept if key in spec} | ({"volumeMode": BLOCK} if is_image else {})
 
 
 class PodPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,24 +6,43 @@
 The policy stays Retain until the volume is Bound: provisioners delete every volume that is Released with the
 policy Delete, and this one is Released from the deletion of the temporary claim to the binding of the target.
 
+A volume in another mode than the target has the image of a device, which is a file system for the target.
+The mode of a PersistentVolume is fixed: a second object takes the place of the first, for the same storage:
+
+    temporary claim deleted ──> volume detached ──> second object, which names the target claim, made
+        ──> first object deleted ──> as above
+
+The second one is made first, and its name follows from the DataDownload: whoever dies, the handle of the
+storage is in one object at least, and the next server finds both. (docs/spec: AFT-147)
+
 Every step is decided by the objects that exist, so that another server can continue after one that died. The
 former policy is noted on the volume until the last step, which removes the note and the mark.
 """
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
+from uuid import UUID, uuid5
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.csi.movement.errors import MovementError
 from pinnace.csi.movement.exposing import Exposer
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from pinnace.kube.errors import AlreadyExists, NotFound
+from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS
 
 FILLED_BY: Final = "pinnace.io/data-download"
 """Label of a volume on its way from the temporary claim to the target: the uid of the DataDownload."""
 FORMER_POLICY: Final = "pinnace.io/reclaim-policy"
 """Annotation of such a volume: the reclaim policy that it had, and gets again."""
+
+FILESYSTEM: Final = "Filesystem"
+"""The `volumeMode` of claims and volumes that name none."""
+
+_SECOND_NAMES: Final = UUID("5f2f6f0c-5b0e-4c39-8a54-7f0f0f6f3b2d")
+_PROVISIONER_IDENTITY: Final = "storage.kubernetes.io/csiProvisionerIdentity"
+_BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 
 async def target_claim(client: KubeClient, movement: JSONObject) -> JSONObject:
@@ -50,19 +69,30 @@ async def rebind(client: KubeClient, exposer: Exposer, movement: JSONObject) -> 
         if await exposer.remove_pod(movement):
             await exposer.remove_claim(movement)
         return False
-    volume = await _filled(client, movement)
+    volumes = await _filled(client, movement)
     bound = text(target, "spec", "volumeName")
-    if volume is None:
+    if not volumes:
         if bound and is_bound(target):
             return True  # the last step was done, and its answer lost
         raise MovementError("the volume that was filled is gone")
+    volume, *replaced = volumes
     name = volume["metadata"]["name"]
     if volume["metadata"].get("deletionTimestamp"):
         raise MovementError(f"the volume that was filled, {name}, is being deleted")
     if bound and bound != name:
         raise MovementError(f"the claim was bound to another volume meanwhile: {bound}")
+    if mode_of(volume) != mode_of(target):
+        if not await _is_attached(client, name):
+            with suppress(AlreadyExists):
+                await client.create(PERSISTENT_VOLUMES, _in_the_mode_of(target, volume, movement))
+        return False
+    if replaced:
+        await _drop_replaced(client, replaced)
+        return False
     if text(volume, "spec", "claimRef", "uid") != target["metadata"]["uid"]:
-        await client.patch(PERSISTENT_VOLUMES, name, _given_to(target, volume))
+        patch = _given_to(target)
+        patch["metadata"]["resourceVersion"] = volume["metadata"]["resourceVersion"]
+        await client.patch(PERSISTENT_VOLUMES, name, patch)
         return False
     if not (bound and is_bound(target) and is_bound(volume)):
         return False
@@ -72,8 +102,8 @@ async def rebind(client: KubeClient, exposer: Exposer, movement: JSONObject) -> 
 
 async def why_unsettled(client: KubeClient, movement: JSONObject) -> str:
     """Where the restored data is, as long as its claim is not bound to its volume."""
-    volume = await _filled(client, movement)
-    name = text(volume or {}, "metadata", "name")
+    volumes = await _filled(client, movement)
+    name = volumes[0]["metadata"]["name"] if volumes else ""
     return (
         f"the data was restored, but its claim was not bound in time: the PersistentVolume {name} has it,"
         " with the reclaim policy Retain; the events of the claim say why it is not bound"
@@ -89,9 +119,11 @@ async def drop_filled(client: KubeClient, movement: JSONObject) -> None:
     Raises:
         Conflict: the volume has just changed; try again.
     """
-    volume = await _filled(client, movement)
-    if volume is None:
+    volumes = await _filled(client, movement)
+    if not volumes:
         return
+    volume, *replaced = volumes
+    await _drop_replaced(client, replaced)
     owner, former = mapping(volume, "spec", "claimRef"), _former_policy(volume)
     if _is_temporary(movement, owner):
         policy = "Delete"
@@ -140,19 +172,74 @@ async def _keep(client: KubeClient, name: str, uid: str) -> None:
     await client.patch(PERSISTENT_VOLUMES, name, patch)
 
 
-async def _filled(client: KubeClient, movement: JSONObject) -> JSONObject | None:
+async def _filled(client: KubeClient, movement: JSONObject) -> list[JSONObject]:
+    """The volume that was filled; the object that takes its place first, where there is one."""
     selector = f"{FILLED_BY}={movement['metadata']['uid']}"
     found = await client.list_all(PERSISTENT_VOLUMES, label_selector=selector)
-    return found[0] if found else None
+    return sorted(found, key=lambda each: each["metadata"]["name"] != _second_name(movement))
 
 
-def _given_to(target: JSONObject, volume: JSONObject) -> JSONObject:
+async def _is_attached(client: KubeClient, name: str) -> bool:
+    """Whether a volume is attached to a node, or may be."""
+    found = await client.list_all(VOLUME_ATTACHMENTS)
+    return any(text(each, "spec", "source", "persistentVolumeName") == name for each in found)
+
+
+async def _drop_replaced(client: KubeClient, volumes: Iterable[JSONObject]) -> None:
+    """Delete objects whose storage has another object now."""
+    for volume in volumes:
+        metadata = volume["metadata"]
+        if metadata.get("deletionTimestamp"):
+            continue
+        with suppress(NotFound):
+            if text(volume, "spec", "persistentVolumeReclaimPolicy") != "Retain":
+                # Somebody has changed it, and the storage would be deleted with the object.
+                patch = {"spec": {"persistentVolumeReclaimPolicy": "Retain"}}
+                await client.patch(PERSISTENT_VOLUMES, metadata["name"], patch)
+            await client.delete(PERSISTENT_VOLUMES, metadata["name"], uid=metadata["uid"])
+
+
+def _second_name(movement: JSONObject) -> str:
+    """The name of the object that takes the place of a volume: a UUID, as Velero's, equal at each attempt."""
+    return str(uuid5(_SECOND_NAMES, movement["metadata"]["uid"]))
+
+
+def _in_the_mode_of(target: JSONObject, volume: JSONObject, movement: JSONObject) -> JSONObject:
+    """The object that takes the place of a volume, in the mode of the target claim, which it names."""
+    given = _given_to(target)
+    metadata, spec = volume["metadata"], {**volume["spec"], **given["spec"], "volumeMode": mode_of(target)}
+    del spec["claimRef"]["resourceVersion"]
+    if source := mapping(spec, "csi"):
+        attributes = {**mapping(source, "volumeAttributes")}
+        attributes.pop(_PROVISIONER_IDENTITY, None)
+        fs_type = text(movement, "spec", "targetVolume", "fsType") or text(source, "fsType")
+        spec["csi"] = {**source, "volumeAttributes": attributes, **({"fsType": fs_type} if fs_type else {})}
+    annotations = {**mapping(metadata, "annotations")}
+    annotations.pop(_BOUND_BY_CONTROLLER, None)
+    return {
+        "apiVersion": "v1",
+        "kind": PERSISTENT_VOLUMES.kind,
+        "metadata": {
+            "name": _second_name(movement),
+            "labels": {**mapping(metadata, "labels"), **given["metadata"]["labels"]},
+            "annotations": annotations,
+        },
+        "spec": spec,
+    }
+
+
+def mode_of(obj: JSONObject) -> str:
+    """The mode of a claim or a volume."""
+    return text(obj, "spec", "volumeMode") or FILESYSTEM
+
+
+def _given_to(target: JSONObject) -> JSONObject:
     """The patch of a volume that binds it to the target claim."""
     metadata = target["metadata"]
     wanted = mapping(target, "spec", "selector", "matchLabels")
     own_labels = {key: value for key, value in wanted.items() if key == labels.DYNAMIC_PV_RESTORE}
     return {
-        "metadata": {"labels": own_labels, "resourceVersion": volume["metadata"]["resourceVersion"]},
+        "metadata": {"labels": own_labels},
         "spec": {
             # Stated again, as somebody may have changed it: the volume is Released now.
             "persistentVolumeReclaimPolicy": "Retain",

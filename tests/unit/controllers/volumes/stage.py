@@ -73,6 +73,7 @@ class Stage:
         self.policy = "Delete"
         self.reported = {"restoreSize": 1 << 30}
         self.binds = True
+        self.storage = ""
         self.resource = DATA_DOWNLOADS
         exposer = Exposer(self.scope.client, OURS)
         self.exposer, self.repositories = exposer, cast(Repositories, NoRepositories())
@@ -176,15 +177,27 @@ class Stage:
             claim["spec"]["volumeName"], claim["status"] = "pv", {"phase": "Bound"}
             self.api.put(claim, PERSISTENT_VOLUME_CLAIMS, OURS)
             reference = {"namespace": OURS, "name": "d", "uid": claim["metadata"]["uid"]}
-            spec = {"persistentVolumeReclaimPolicy": self.policy, "claimRef": reference}
-            body = {"metadata": {"name": "pv"}, "spec": spec, "status": {"phase": "Bound"}}
+            spec = {
+                "persistentVolumeReclaimPolicy": self.policy,
+                "claimRef": reference,
+                "csi": {
+                    "driver": "d",
+                    "volumeHandle": "storage",
+                    "volumeAttributes": {"pool": "p", "storage.kubernetes.io/csiProvisionerIdentity": "x"},
+                },
+                **({"volumeMode": mode} if (mode := text(claim, "spec", "volumeMode")) else {}),
+            }
+            metadata = {"name": "pv", "annotations": {"pv.kubernetes.io/provisioned-by": "d"}}
+            body = {"metadata": metadata, "spec": spec, "status": {"phase": "Bound"}}
             self.api.put(body, PERSISTENT_VOLUMES, "")
+            self.storage = "there"
         pod = self.api.peek(PODS, "d", OURS)
         if pod is not None and text(pod, "status", "phase") == "Pending":
             pod["spec"]["nodeName"], pod["status"] = NODE, {"phase": "Running"}
             self.api.put(pod, PODS, OURS)
         self.provisioner_acts()
-        self.volume_is_bound_or_released()
+        for volume in self.api.of(PERSISTENT_VOLUMES):
+            self.volume_is_bound_or_released(volume)
         self.provisioner_acts()
         made = self.api.peek(KINDS.snapshots, "d", OURS)
         if made is not None and "status" not in made:
@@ -196,17 +209,14 @@ class Stage:
 
     def provisioner_acts(self) -> None:
         """Delete a volume that is seen Released with the policy Delete, as all external provisioners do."""
-        volume = self.api.peek(PERSISTENT_VOLUMES, "pv", "")
-        if volume is None or text(volume, "spec", "persistentVolumeReclaimPolicy") != "Delete":
-            return
-        if text(volume, "status", "phase") == "Released":
-            self.api.remove(PERSISTENT_VOLUMES, "pv", "")
+        for volume in self.api.of(PERSISTENT_VOLUMES):
+            is_released = text(volume, "status", "phase") == "Released"
+            if is_released and text(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
+                self.api.remove(PERSISTENT_VOLUMES, volume["metadata"]["name"], "")
+                self.storage = "deleted"
 
-    def volume_is_bound_or_released(self) -> None:
+    def volume_is_bound_or_released(self, volume: JSONObject) -> None:
         """Take one step of the controller of volumes: the volume is Bound before its claim is."""
-        volume = self.api.peek(PERSISTENT_VOLUMES, "pv", "")
-        if volume is None:
-            return
         owner = volume["spec"]["claimRef"]
         claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, owner["name"], owner["namespace"])
         if claim is None or claim["metadata"]["uid"] != owner["uid"]:
@@ -214,8 +224,8 @@ class Stage:
         elif text(volume, "status", "phase") != "Bound":
             if self.binds:
                 self.set_phase(volume, "Bound")
-        elif text(claim, "status", "phase") != "Bound":
-            claim["spec"]["volumeName"], claim["status"] = "pv", {"phase": "Bound"}
+        elif text(claim, "status", "phase") != "Bound" and _mode(claim) == _mode(volume):
+            claim["spec"]["volumeName"], claim["status"] = volume["metadata"]["name"], {"phase": "Bound"}
             self.api.put(claim, PERSISTENT_VOLUME_CLAIMS, owner["namespace"])
 
     def set_phase(self, volume: JSONObject, phase: str) -> None:
@@ -227,3 +237,7 @@ class Stage:
         made = (PERSISTENT_VOLUME_CLAIMS, PODS, KINDS.snapshots)
         found = [kind.kind for kind in made if self.api.peek(kind, "d", OURS) is not None]
         return found + [obj["metadata"]["name"] for obj in self.api.of(KINDS.contents)]
+
+
+def _mode(obj: JSONObject) -> str:
+    return text(obj, "spec", "volumeMode") or "Filesystem"

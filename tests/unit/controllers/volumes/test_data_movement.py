@@ -755,3 +755,162 @@ async def test_an_accepted_volume_counts_before_the_watch_shows_it() -> None:
     assert [await queue.accept(obj, store) for obj in objects] == [True, False]
     objects[0]["status"] = {"phase": "InProgress"}
     assert await queue.accept(objects[1], store)
+
+
+IMAGE = {"datamover": "velero-block"}
+
+
+def second(stage: Stage) -> JSONObject:
+    """The only volume, which took the place of the one that the image was written to."""
+    (volume,) = stage.api.of(PERSISTENT_VOLUMES)
+    assert volume["metadata"]["name"] != "pv"
+    return volume
+
+
+async def until_given(stage: Stage) -> None:
+    """Until the image is written, and its volume has been given to the claim."""
+    await stage.until("Prepared")
+    stage.transfer()
+    for _ in range(20):
+        await stage.step()
+
+
+@pytest.mark.spec("AFT-147")
+@pytest.mark.parametrize("policy", ["Delete", "Retain"])
+async def test_an_image_of_a_file_system_is_written_to_a_device_that_the_claim_gets_as_a_file_system(
+    stage: Stage, policy: str
+) -> None:
+    stage.policy = policy
+    target = {"namespace": SHOP, "pvc": "data", "pv": "", "fsType": "xfs"}
+    stage.add_download(**IMAGE, targetVolume=target)
+    await stage.until("Prepared")
+    temporary = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "d", OURS)
+    pod = stage.api.peek(PODS, "d", OURS)
+    assert temporary is not None
+    assert pod is not None
+    assert temporary["spec"]["volumeMode"] == "Block"
+    assert pod["spec"]["containers"][0]["volumeDevices"]
+
+    stage.transfer()
+    await stage.until_over()
+
+    claim, volume = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "data", SHOP), second(stage)
+    assert stage.phase == "Completed"
+    assert claim is not None
+    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+    assert volume["status"]["phase"] == "Bound"
+    assert volume["spec"] == {
+        "persistentVolumeReclaimPolicy": policy,
+        "volumeMode": "Filesystem",
+        "claimRef": {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": SHOP,
+            "name": "data",
+            "uid": claim["metadata"]["uid"],
+        },
+        "csi": {
+            "driver": "d",
+            "volumeHandle": "storage",
+            "volumeAttributes": {"pool": "p"},
+            "fsType": "xfs",
+        },
+    }
+    assert volume["metadata"]["labels"] == AWAITED
+    # Without it no provisioner deletes the storage when the volume is released.
+    assert volume["metadata"]["annotations"] == {"pv.kubernetes.io/provisioned-by": "d"}
+    assert stage.storage == "there"
+    assert stage.temporary() == []
+
+
+@pytest.mark.spec("AFT-147")
+async def test_an_image_for_a_claim_in_block_mode_needs_no_other_volume(stage: Stage) -> None:
+    stage.claim["spec"]["volumeMode"] = "Block"
+    stage.api.put(stage.claim, PERSISTENT_VOLUME_CLAIMS, SHOP)
+    stage.add_download(**IMAGE)
+    await stage.until("Prepared")
+    stage.transfer()
+
+    await stage.until_over()
+
+    (volume,) = stage.api.of(PERSISTENT_VOLUMES)
+    assert (volume["metadata"]["name"], volume["spec"]["volumeMode"]) == ("pv", "Block")
+    assert stage.phase == "Completed"
+
+
+@pytest.mark.spec("AFT-147")
+async def test_the_other_volume_is_made_once_the_first_is_detached(stage: Stage) -> None:
+    stage.add_download(**IMAGE)
+    attachment = {"metadata": {"name": "a"}, "spec": {"source": {"persistentVolumeName": "pv"}}}
+    stage.api.put(attachment, VOLUME_ATTACHMENTS, "")
+    await until_given(stage)
+    (volume,) = stage.api.of(PERSISTENT_VOLUMES)
+    assert volume["metadata"]["name"] == "pv"
+    assert (volume["status"]["phase"], volume["spec"]["persistentVolumeReclaimPolicy"]) == (
+        "Released",
+        "Retain",
+    )
+
+    stage.api.remove(VOLUME_ATTACHMENTS, "a", "")
+    await stage.until_over()
+
+    assert second(stage)["status"]["phase"] == "Bound"
+
+
+@pytest.mark.spec("AFT-147")
+async def test_the_first_volume_is_deleted_without_its_storage_though_its_policy_was_changed(
+    stage: Stage,
+) -> None:
+    """The provisioner looks again before the object is deleted."""
+    stage.add_download(**IMAGE)
+    await stage.until("Prepared")
+    stage.transfer()
+    while len(stage.api.of(PERSISTENT_VOLUMES)) < 2:
+        await stage.step()
+    first = stage.api.peek(PERSISTENT_VOLUMES, "pv", "")
+    assert first is not None
+    first["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
+    stage.api.put(first, PERSISTENT_VOLUMES, "")
+
+    await stage.until_over()
+
+    writes = [call for call in stage.api.writes() if call[1] == "persistentvolumes" and call[2] == "pv"]
+    assert [call[0] for call in writes[-2:]] == ["patch", "delete"]
+    assert stage.storage == "there"
+
+
+@pytest.mark.spec("AFT-147")
+@pytest.mark.parametrize(("policy", "storage"), [("Delete", "deleted"), ("Retain", "there")])
+async def test_the_other_volume_goes_the_way_of_its_policy_when_its_claim_is_deleted(
+    stage: Stage, policy: str, storage: str
+) -> None:
+    stage.policy, stage.binds = policy, False
+    stage.add_download(**IMAGE)
+    await until_given(stage)
+    second(stage)
+    stage.api.remove(PERSISTENT_VOLUME_CLAIMS, "data", SHOP)
+
+    await stage.until_over()
+    stage.cluster_acts()
+
+    assert stage.phase == "Failed"
+    assert stage.storage == storage
+
+
+@pytest.mark.spec("AFT-147")
+async def test_a_download_that_ends_between_both_volumes_leaves_the_one_of_the_claim(stage: Stage) -> None:
+    stage.binds = False
+    stage.add_download(**IMAGE)
+    await stage.until("Prepared")
+    stage.transfer()
+    while len(stage.api.of(PERSISTENT_VOLUMES)) < 2:
+        await stage.step()
+    stage.clock.advance(timedelta(seconds=SETTLE_SECONDS + 1))
+    stage.change(phase="Failed")
+
+    await stage.until_over()
+    stage.cluster_acts()
+
+    volume = second(stage)
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert stage.storage == "there"
