@@ -20,6 +20,7 @@ from pinnace.volumes.kopia.client import Kopia
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import Unsupported
 from pinnace.volumes.uploader.interface import Target
+from tests.support.clock import FakeClock
 from tests.support.stores import golden
 from tests.support.volumes.volume_labs import Lab, cloud_lab
 
@@ -268,7 +269,7 @@ def test_images_of_the_block_mover_are_verified_brought_back_bit_by_bit_and_dele
         pytest.skip(f"velero-main-block.tar.gz is not in tests/golden, nor in ${golden.WHOLE_FOLDER}")
     asyncio.run(_upload("main-block", tmp_path / "golden", location))
     lab, place = lab_of(tmp_path, location), Repository(location="default", namespace="blocks")
-    kopia = Kopia(lab.accesses, program=program, clock=lambda: datetime(2100, 1, 1, tzinfo=UTC))
+    kopia = Kopia(lab.accesses, program=program, clock=FakeClock(now=datetime(2100, 1, 1, tzinfo=UTC)))
     password = tmp_path / "password"
     password.write_text(PASSWORD)
     device = tmp_path / "device"

@@ -201,7 +201,7 @@ async def test_the_parent_is_the_newest_snapshot_of_the_claim_in_the_location(
     assert world.restic.calls == [("backup", world.volume(), parent)]
 
 
-@pytest.mark.spec("AFT-140", "AFT-142", "AFT-143")
+@pytest.mark.spec("AFT-141", "AFT-142", "AFT-143")
 @pytest.mark.parametrize(
     ("uploader", "wanted", "parent", "reads_all"),
     [

@@ -905,7 +905,7 @@ async def test_a_download_that_ends_between_both_volumes_leaves_the_one_of_the_c
     stage.transfer()
     while len(stage.api.of(PERSISTENT_VOLUMES)) < 2:
         await stage.step()
-    stage.clock.advance(timedelta(seconds=SETTLE_SECONDS + 1))
+    stage.clock.turn(timedelta(seconds=SETTLE_SECONDS + 1))
     stage.change(phase="Failed")
 
     await stage.until_over()

@@ -91,7 +91,7 @@ async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: PodVolu
     assert settings == [{"ParallelFilesUpload": "4"}] * 2
 
 
-@pytest.mark.spec("AFT-140")
+@pytest.mark.spec("AFT-141")
 @pytest.mark.parametrize(("backup_type", "parent"), [("Full", "none"), ("Incremental", None), ("", None)])
 async def test_a_full_backup_compares_with_no_other(
     scene: PodVolumeScene, backup_type: str, parent: str | None
