@@ -285,7 +285,7 @@ class Kopia:
             )
         async with (
             streaming(path, size) as stream,
-            reporting(PrintedProgress(stream.progress), on_progress, self._sleep),
+            reporting(PrintedProgress(stream.progress), on_progress, self.sleep),
         ):
             outputs = Outputs(stream.pipe, Messages(STDERR_BYTES))
             await self._call(access, commands.show(listed[0].obj), outputs, TRANSFER_SECONDS)
