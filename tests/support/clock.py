@@ -1,7 +1,7 @@
 """Clocks for tests: time that moves on request, by itself, or fast."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -113,6 +113,17 @@ class LeapingClock(FakeClock):
         await asyncio.sleep(0)
         for each in (*self.ticks, self.on_sleep):
             each()
+
+
+class ScriptedClock(FakeClock):
+    """Sleeping by it is what the test says: a coroutine function that gets the seconds."""
+
+    def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+        super().__init__()
+        self._sleep = sleep
+
+    async def sleep(self, seconds: float) -> None:
+        await self._sleep(seconds)
 
 
 class HurriedClock:

@@ -9,10 +9,9 @@ Job reads the location, the password and the credentials itself, as the server d
 076)
 """
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -90,13 +89,10 @@ class MaintenanceJobs:
 
     Args:
         config_map: name of the ConfigMap with the settings of the Jobs.
-        sleep: between two looks at a Job.
     """
 
     scope: Scope
     config_map: str
-    _: KW_ONLY
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self, repository: BackupRepository) -> Maintained | None:
         """Wait for the Job of a repository that has not been noted yet, or for a new one.
@@ -178,7 +174,7 @@ class MaintenanceJobs:
                     problem = f"the pod of the Job {namespace}/{name} did not start within 10 minutes"
                     why = _why_pending(pod)
                     return Maintained(began=began, ended=self.scope.clock.now(), problem=problem + why)
-            await self.sleep(POLL_SECONDS)
+            await self.scope.clock.sleep(POLL_SECONDS)
             waited_seconds += POLL_SECONDS
             try:
                 job = await client.get(JOBS, name, namespace)

@@ -12,11 +12,12 @@ from typing import Final
 
 import msgspec
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import parse_time
 from pinnace.csi.deletion import StoredSnapshot
-from pinnace.csi.objects import Sleep, is_gone, trouble_of
+from pinnace.csi.objects import is_gone, trouble_of
 from pinnace.csi.snapshots import SnapshotKinds, handle_of, labels_of
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
@@ -43,7 +44,7 @@ async def look_up_csi(
     snapshots: Sequence[StoredSnapshot],
     *,
     ask_in: str = "",
-    sleep: Sleep = asyncio.sleep,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> CSILookup:
     """Look for snapshots.
 
@@ -68,7 +69,7 @@ async def look_up_csi(
         try:
             async with limit:
                 content = content or await _ask(
-                    client, kinds, content_for_look(kinds, snapshot, ask_in), sleep
+                    client, kinds, content_for_look(kinds, snapshot, ask_in), clock
                 )
         except (KubeError, TimeoutError) as error:
             found.unknown.append(f"{snapshot}: {str(error) or 'the API server took too long'}")
@@ -95,7 +96,7 @@ def _by_handle(contents: Iterable[JSONObject]) -> dict[tuple[str, str], JSONObje
     }
 
 
-async def _ask(client: KubeClient, kinds: SnapshotKinds, body: JSONObject, sleep: Sleep) -> JSONObject:
+async def _ask(client: KubeClient, kinds: SnapshotKinds, body: JSONObject, clock: Clock) -> JSONObject:
     """The content after its driver has had time to answer. Raises KubeError."""
     name = body["metadata"]["name"]
     with suppress(AlreadyExists):  # of a look that was killed
@@ -105,7 +106,7 @@ async def _ask(client: KubeClient, kinds: SnapshotKinds, body: JSONObject, sleep
             content = await client.get(kinds.contents, name)
             if (content.get("status") or {}).get("readyToUse") or trouble_of(content):
                 break
-            await sleep(_POLL_SECONDS)
+            await clock.sleep(_POLL_SECONDS)
         return content
     finally:
         async with asyncio.timeout(_REMOVAL_SECONDS):  # after a cancellation too

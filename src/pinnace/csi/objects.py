@@ -4,11 +4,12 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
@@ -46,8 +47,6 @@ TAKE_OVER_SECONDS: Final = 60.0
 _DELETIONS: Final = 16
 """Snapshots deleted at once."""
 
-Sleep = Callable[[float], Awaitable[None]]
-
 
 class TakenSnapshots:
     """The CSI snapshots of one backup, from their creation until their objects are removed from the cluster.
@@ -70,12 +69,12 @@ class TakenSnapshots:
         kinds: SnapshotKinds,
         backup: Backup,
         *,
-        sleep: Sleep = asyncio.sleep,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._client = client
         self._kinds = kinds
         self._backup = backup.metadata.name
-        self._sleep = sleep
+        self._clock = clock
         asked = backup.spec.csi_snapshot_timeout
         self.timeout_seconds = asked.total_seconds() if asked else TIMEOUT_SECONDS
         self._made: dict[tuple[str, str], _Taken] = {}
@@ -155,7 +154,7 @@ class TakenSnapshots:
 
     async def _wait_and_keep(self, snapshot: JSONObject) -> tuple[JSONObject, JSONObject]:
         found, content = await wait_for_content(
-            self._client, self._kinds, snapshot, sleep=self._sleep, timeout_seconds=self.timeout_seconds
+            self._client, self._kinds, snapshot, clock=self._clock, timeout_seconds=self.timeout_seconds
         )
         name, own_labels = content["metadata"]["name"], {labels.BACKUP_NAME: labels.label_value(self._backup)}
         # In one write: at no time is it kept without the label that a deletion needs to find it.
@@ -242,7 +241,7 @@ class TakenSnapshots:
                 return
             reason = trouble_of(found) or reason
             if tries_left:
-                await self._sleep(READY_POLL_SECONDS)
+                await self._clock.sleep(READY_POLL_SECONDS)
         log.error(
             Notice(
                 Code.SNAPSHOT_NOT_READY,
@@ -289,7 +288,7 @@ async def wait_for_content(
     kinds: SnapshotKinds,
     snapshot: JSONObject,
     *,
-    sleep: Sleep = asyncio.sleep,
+    clock: Clock = SYSTEM_CLOCK,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> tuple[JSONObject, JSONObject]:
     """Wait until the storage system has given a snapshot a handle, and return it and its content.
@@ -313,7 +312,7 @@ async def wait_for_content(
         reason = trouble_of(found) or reason
         if left_seconds <= 0:
             break
-        await sleep(min(pause_seconds, left_seconds))
+        await clock.sleep(min(pause_seconds, left_seconds))
         left_seconds -= pause_seconds
         pause_seconds = min(2 * pause_seconds, POLL_SECONDS)
     raise CSIError(
@@ -338,7 +337,7 @@ async def delete_csi_snapshots(
     *,
     backup: str,
     namespace: str,
-    sleep: Sleep = asyncio.sleep,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> list[str]:
     """Delete all CSI snapshots of a backup, through their objects in the cluster or through new ones.
 
@@ -354,11 +353,11 @@ async def delete_csi_snapshots(
     Raises:
         KubeError: the objects cannot be listed now.
     """
-    errors, live = await delete_objects(client, kinds, backup, sleep=sleep)
+    errors, live = await delete_objects(client, kinds, backup, clock=clock)
     known = {handle_of(content) for content in live}
     missing = [snapshot for snapshot in stored if snapshot.handle not in known]
     return errors + await _delete_stored(
-        client, kinds, missing, backup=backup, namespace=namespace, sleep=sleep
+        client, kinds, missing, backup=backup, namespace=namespace, clock=clock
     )
 
 
@@ -373,7 +372,7 @@ async def delete_objects(
     backup: str,
     *,
     kept: Collection[str] = (),
-    sleep: Sleep = asyncio.sleep,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> tuple[list[str], list[JSONObject]]:
     """Delete the snapshots and contents with a backup's label, and with them the snapshots in storage.
 
@@ -401,14 +400,14 @@ async def delete_objects(
                 await _release(client, kinds, bound)
             await _delete(client, kinds.snapshots, name, namespace)
             if bound and bound not in labelled:  # the backup ended before it could label it
-                await _delete_taken_over(client, kinds, bound, sleep)
+                await _delete_taken_over(client, kinds, bound, clock)
         except (KubeError, CSIError) as error:
             errors.append(f"error deleting CSI VolumeSnapshot {namespace}/{name}: {error}")
     for content in contents:
         name = content["metadata"]["name"]
         try:
             await _release(client, kinds, name)
-            await _delete_taken_over(client, kinds, name, sleep)
+            await _delete_taken_over(client, kinds, name, clock)
         except (KubeError, CSIError) as error:
             errors.append(f"error deleting CSI VolumeSnapshotContent {name}: {error}")
     return errors, contents
@@ -421,7 +420,7 @@ async def _delete_stored(
     *,
     backup: str,
     namespace: str,
-    sleep: Sleep,
+    clock: Clock,
 ) -> list[str]:
     """Delete snapshots without a content in the cluster, each through a content created for that.
 
@@ -435,9 +434,9 @@ async def _delete_stored(
         name = body["metadata"]["name"]
         async with limit:
             try:
-                await _create_or_find(client, kinds, body, sleep)
+                await _create_or_find(client, kinds, body, clock)
                 await _release(client, kinds, name)
-                await _delete_taken_over(client, kinds, name, sleep)
+                await _delete_taken_over(client, kinds, name, clock)
             except (KubeError, CSIError) as error:
                 return f"error deleting {snapshot}: {error}"
         return ""
@@ -447,7 +446,7 @@ async def _delete_stored(
     return [error for task in tasks if (error := task.result())]
 
 
-async def _create_or_find(client: KubeClient, kinds: SnapshotKinds, body: JSONObject, sleep: Sleep) -> None:
+async def _create_or_find(client: KubeClient, kinds: SnapshotKinds, body: JSONObject, clock: Clock) -> None:
     """Create a content, or find that of an earlier deletion; wait first for one that is being deleted.
 
     Raises:
@@ -466,7 +465,7 @@ async def _create_or_find(client: KubeClient, kinds: SnapshotKinds, body: JSONOb
                 return
         else:
             return
-        await sleep(1.0)
+        await clock.sleep(1.0)
     raise CSIError(f"the VolumeSnapshotContent {name} of an earlier deletion remains: see its finalizers")
 
 
@@ -485,7 +484,7 @@ def _is_taken_over(content: JSONObject) -> bool:
     return bool((content.get("status") or {}).get("snapshotHandle"))
 
 
-async def _delete_taken_over(client: KubeClient, kinds: SnapshotKinds, name: str, sleep: Sleep) -> None:
+async def _delete_taken_over(client: KubeClient, kinds: SnapshotKinds, name: str, clock: Clock) -> None:
     """Wait until its driver has taken a content over, and delete it; earlier, the snapshot would stay.
 
     Raises:
@@ -499,7 +498,7 @@ async def _delete_taken_over(client: KubeClient, kinds: SnapshotKinds, name: str
         if _is_taken_over(content) or is_gone(content) or not handle_of(content):
             break
         if tries_left:
-            await sleep(1.0)
+            await clock.sleep(1.0)
     else:
         await _delete(client, kinds.contents, name)
         driver = (content.get("spec") or {}).get("driver", "")

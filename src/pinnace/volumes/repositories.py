@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api import API_VERSION, labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping
@@ -68,7 +69,7 @@ class Repositories:
         config_map: name of the ConfigMap with the settings of those repositories; empty for none.
         look: looks for the repository of a backup before its first volume; without it, what the object says
             is believed.
-        sleep: between two checks of a repository that is not ready yet.
+        clock: for the pauses between two checks of a repository that is not ready yet.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Repositories:
         frequency: Duration = DEFAULT_FREQUENCY,
         config_map: str = "",
         look: LookFor | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -88,7 +89,7 @@ class Repositories:
         self._config_map = config_map
         self._look = look
         self._looked: dict[tuple[str, str], None] = {}
-        self._sleep = sleep
+        self._clock = clock
         self._asking: dict[tuple[str, str, str], asyncio.Lock] = {}
 
     async def ensure(
@@ -206,7 +207,7 @@ class Repositories:
         try:
             async with asyncio.timeout(READY_SECONDS):
                 while is_new(repository):
-                    await self._sleep(POLL_SECONDS)
+                    await self._clock.sleep(POLL_SECONDS)
                     repository = _decoded(await self._client.get(BACKUP_REPOSITORIES, name, self._namespace))
         except TimeoutError as error:
             raise RepositoryUnavailable(not_ready(repository.spec.repository_type)) from error

@@ -23,6 +23,7 @@ from pinnace.kube.resources import (
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
 from pinnace.volumes.policies import VolumePolicies
 from tests.integration.snapshots.apps import GROUP, CSIApp
+from tests.support.clock import ScriptedClock
 from tests.support.waiting import eventually
 
 
@@ -46,7 +47,7 @@ async def actions_of(
     csi_app: CSIApp, polls: Polls, *, saves_files: bool = True, backup: Backup | None = None
 ) -> dict[str, BackupItemAction]:
     discovery = await Discovery.load(csi_app.client)
-    taken = TakenSnapshots(csi_app.client, csi_app.kinds, backup or a_backup(), sleep=polls)
+    taken = TakenSnapshots(csi_app.client, csi_app.kinds, backup or a_backup(), clock=ScriptedClock(polls))
     policies = VolumePolicies(csi_app.client)
     found = csi_backup_actions(csi_app.client, discovery, taken, saves_files=saves_files, policies=policies)
     return {action.name.removeprefix("velero.io/csi-").removesuffix("-backupper"): action for action in found}

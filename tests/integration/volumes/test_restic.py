@@ -41,6 +41,7 @@ from pinnace.volumes.uploader.interface import Source, Target
 from pinnace.volumes.uploader.output import ByteCounts
 from pinnace.volumes.uploader.progress import OnProgress
 from pinnace.volumes.uploader.share import ReadShare
+from tests.support.clock import ScriptedClock
 from tests.support.stores.golden import unpack
 from tests.support.volumes.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
 from tests.support.waiting import PATIENCE_SECONDS, POLL_SECONDS
@@ -407,7 +408,7 @@ async def _under_way(lab: Lab) -> tuple[asyncio.Task[str], int]:
     async def on_progress(_progress: ByteCounts) -> None:
         reads.set()
 
-    restic = Restic(lab.accesses, sleep=lambda _seconds: asyncio.sleep(POLL_SECONDS))
+    restic = Restic(lab.accesses, clock=ScriptedClock(lambda _seconds: asyncio.sleep(POLL_SECONDS)))
     task = asyncio.create_task(restic.back_up(lab.repository, lab.volume, TAGS, on_progress=on_progress))
     async with asyncio.timeout(PATIENCE_SECONDS):
         await reads.wait()

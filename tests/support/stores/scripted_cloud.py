@@ -75,7 +75,3 @@ async def scripted_cloud() -> AsyncIterator[Cloud]:
     cloud.url = f"http://{host}:{port}"
     yield cloud
     await runner.cleanup()
-
-
-async def no_pause(seconds: float) -> None:
-    """Continue at once."""

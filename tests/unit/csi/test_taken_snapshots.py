@@ -12,6 +12,7 @@ from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.objects import TAKE_OVER_SECONDS, TakenSnapshots, delete_csi_snapshots
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.errors import Forbidden
+from tests.support.clock import ScriptedClock
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.support.cluster.snapshot_crds import kinds
 
@@ -35,9 +36,10 @@ class Driver:
         self.storage: set[str] = set()
         self.binds = self.makes_handles = self.finishes = True
         self.waited = 0.0
+        self.clock = ScriptedClock(self.sleep)
         spec = BackupSpec(csi_snapshot_timeout=Duration.parse(f"{SECONDS}s"))
         backup = Backup(metadata=ObjectMeta(name="b1", namespace="velero"), spec=spec)
-        self.taken = TakenSnapshots(self.cluster.client, KINDS, backup, sleep=self.sleep)
+        self.taken = TakenSnapshots(self.cluster.client, KINDS, backup, clock=self.clock)
 
     def snapshot(self, name: str = "s") -> JSONObject:
         made = self.cluster.add(
@@ -165,7 +167,7 @@ async def test_a_stored_snapshot_is_deleted_through_a_content_that_is_made_for_i
     stored = [StoredSnapshot(driver="d", handle="h1")]
     for _ in range(2):
         errors = await delete_csi_snapshots(
-            driver.cluster.client, KINDS, stored, backup="b1", namespace="velero", sleep=driver.sleep
+            driver.cluster.client, KINDS, stored, backup="b1", namespace="velero", clock=driver.clock
         )
         assert errors == []
         assert await driver.settled() == {"of-others"}
@@ -175,7 +177,7 @@ async def test_the_objects_of_a_backup_are_deleted_with_their_snapshots(driver: 
     await driver.taken.wait_and_keep(driver.snapshot())
     stored = [StoredSnapshot(driver="d", handle="handle-content-s")]
     errors = await delete_csi_snapshots(
-        driver.cluster.client, KINDS, stored, backup="b1", namespace="velero", sleep=driver.sleep
+        driver.cluster.client, KINDS, stored, backup="b1", namespace="velero", clock=driver.clock
     )
     assert errors == []
     assert await driver.settled() == set()
@@ -189,7 +191,7 @@ async def test_without_its_driver_a_stored_snapshot_is_an_error_that_names_it(dr
         [StoredSnapshot(driver="d", handle="h1")],
         backup="b1",
         namespace="velero",
-        sleep=driver.sleep,
+        clock=driver.clock,
     )
     assert "h1" in error
     assert "does the csi-snapshotter of the driver d run in this cluster?" in error

@@ -17,6 +17,7 @@ from pinnace.volumes.repositories import (
     RepositoryUnavailable,
 )
 from pinnace.volumes.uploader.access import Repository
+from tests.support.clock import ScriptedClock
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
 
@@ -42,7 +43,7 @@ class Scene:
             frequency=frequency,
             config_map=config_map,
             look=look,
-            sleep=self._sleep,
+            clock=ScriptedClock(self._sleep),
         )
 
     def add(self, name: str, *, namespace: str = "shop", location: str = "default", **status: str) -> None:

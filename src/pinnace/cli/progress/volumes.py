@@ -1,10 +1,10 @@
 """Follows the volumes of a server's run, by the objects that its node agents update."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import TransferPhase
@@ -54,25 +54,21 @@ class VolumeWatch:
         """How many volumes there are."""
         return len(self._seen)
 
-    async def follow(
-        self, client: KubeClient, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
+    async def follow(self, client: KubeClient, *, clock: Clock = SYSTEM_CLOCK) -> None:
         """Follow the objects until cancelled. Objects that this user may not read are left out."""
         async with asyncio.TaskGroup() as group:
             for resource in self._resources:
-                group.create_task(self._follow(client, resource, pause))
+                group.create_task(self._follow(client, resource, clock))
 
-    async def _follow(
-        self, client: KubeClient, resource: APIResource, pause: Callable[[float], Awaitable[None]]
-    ) -> None:
+    async def _follow(self, client: KubeClient, resource: APIResource, clock: Clock) -> None:
         while True:
             try:
                 await self._read(client, resource)
-                await pause(NEXT_SECONDS)
+                await clock.sleep(NEXT_SECONDS)
             except Gone:
                 continue
             except ConnectionFailed:
-                await pause(PAUSE_SECONDS)
+                await clock.sleep(PAUSE_SECONDS)
             except KubeError:  # the cluster does not serve it, or this user may not read it
                 return
 

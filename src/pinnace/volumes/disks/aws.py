@@ -1,6 +1,5 @@
 """Snapshots of EBS volumes. (docs/spec: STO 14.1, PLG 7.2)"""
 
-import asyncio
 import os
 import re
 import uuid
@@ -26,7 +25,7 @@ from pinnace.volumes.disks.volumes import (
     check_keys,
     credentials_file,
 )
-from pinnace.volumes.disks.waiting import Pause, wait_until
+from pinnace.volumes.disks.waiting import wait_until
 from pinnace.volumes.native.snapshotters import SnapshotError
 
 EBS = DiskReference(source="awsElasticBlockStore", id_field="volumeID", driver="ebs.csi.aws.com")
@@ -60,12 +59,10 @@ class EBSSnapshotter:
         environ: Mapping[str, str] = os.environ,
         policy: RequestPolicy | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        pause: Pause = asyncio.sleep,
     ) -> None:
         self._environ = environ
         self._policy = policy or RequestPolicy()
         self._clock = clock
-        self._pause = pause
         self._service: EC2 | None = None
 
     async def init(self, config: Mapping[str, str]) -> None:
@@ -243,7 +240,7 @@ class EBSSnapshotter:
             return state != "creating"
 
         limit = _READY_SECONDS
-        await wait_until(available, f"volume {volume_id}", limit_seconds=limit, pause=self._pause)
+        await wait_until(available, f"volume {volume_id}", limit_seconds=limit, clock=self._clock)
 
     def _owned(self, tags: Mapping[str, str]) -> dict[str, str]:
         """The tags of a restored volume: those of ownership name the cluster that AWS_CLUSTER_NAME says."""

@@ -1,6 +1,5 @@
 """Snapshots of managed disks of Azure. (docs/spec: STO 14.3, PLG 7.2)"""
 
-import asyncio
 import os
 import re
 from collections.abc import Mapping
@@ -32,7 +31,6 @@ from pinnace.volumes.disks.volumes import (
     restored_name,
     snapshot_name,
 )
-from pinnace.volumes.disks.waiting import Pause
 from pinnace.volumes.native.snapshotters import SnapshotError
 
 DISK = DiskReference(source="azureDisk", id_field="diskName", driver="disk.csi.azure.com")
@@ -89,12 +87,10 @@ class AzureDiskSnapshotter:
         environ: Mapping[str, str] = os.environ,
         policy: RequestPolicy | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        pause: Pause = asyncio.sleep,
     ) -> None:
         self._environ = environ
         self._policy = policy or RequestPolicy()
         self._clock = clock
-        self._pause = pause
         self._incremental = False
         self._disks = self._snapshots = ResourceGroup(subscription="", name="")
         self._cloud: AzureCloud | None = None
@@ -133,7 +129,7 @@ class AzureDiskSnapshotter:
             url=self._cloud.resource_manager,
             service=self._service,
             limit_seconds=limit_seconds,
-            pause=self._pause,
+            clock=self._clock,
         )
 
     async def get_volume_id(self, persistent_volume: JSONObject) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pinnace.aio.clock import Clock
 from pinnace.api.objects import JSONObject
 from pinnace.volumes.disks.json_requests import Answer, JSONService, NotFoundError
-from pinnace.volumes.disks.waiting import Pause, wait_until
+from pinnace.volumes.disks.waiting import wait_until
 from pinnace.volumes.native.snapshotters import SnapshotError
 
 API_VERSION: Final = "2021-12-01"
@@ -36,7 +37,7 @@ class ResourceManager:
     url: str
     service: JSONService = field(repr=False)
     limit_seconds: float
-    pause: Pause
+    clock: Clock
 
     async def get(self, resource_id: str, what: str) -> JSONObject:
         """A resource. Raises StorageError that begins with `what`, also for an answer about anything else."""
@@ -57,7 +58,7 @@ class ResourceManager:
         answer = await self._call(method, resource_id, what, body)
         done = self._watch(answer, method, resource_id, what)
         if done is not None:
-            await wait_until(done, f"{what}: it", limit_seconds=self.limit_seconds, pause=self.pause)
+            await wait_until(done, f"{what}: it", limit_seconds=self.limit_seconds, clock=self.clock)
         elif method == "DELETE" and answer.status != _NOTHING_THERE:
             await self._check_gone(resource_id, what)
 

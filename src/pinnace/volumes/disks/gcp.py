@@ -1,6 +1,5 @@
 """Snapshots of disks of Google Compute Engine, zonal and regional. (docs/spec: STO 14.2, PLG 7.2)"""
 
-import asyncio
 import json
 import os
 import re
@@ -29,7 +28,6 @@ from pinnace.volumes.disks.volumes import (
     restored_name,
     snapshot_name,
 )
-from pinnace.volumes.disks.waiting import Pause
 from pinnace.volumes.native.snapshotters import SnapshotError
 
 PD = DiskReference(source="gcePersistentDisk", id_field="pdName", driver="pd.csi.storage.gke.io")
@@ -91,7 +89,6 @@ class GCESnapshotter:
         policy: RequestPolicy | None = None,
         clock: Clock = SYSTEM_CLOCK,
         endpoint: str = ENDPOINT,
-        pause: Pause = asyncio.sleep,
     ) -> None:
         self._environ = environ
         self._policy = policy or RequestPolicy()
@@ -106,7 +103,7 @@ class GCESnapshotter:
             return (await token.get()).value
 
         service = JSONService(token=value, policy=self._policy)
-        self._compute = Compute(url=f"{endpoint}/compute/v1", service=service, pause=pause)
+        self._compute = Compute(url=f"{endpoint}/compute/v1", service=service, clock=clock)
 
     async def init(self, config: Mapping[str, str]) -> None:
         """Check the configuration and find credentials, without a request to the cloud.

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from pinnace.aio.clock import Clock
 from pinnace.api.objects import JSONObject
 from pinnace.volumes.disks.json_requests import ForbiddenError, JSONService, NotFoundError
-from pinnace.volumes.disks.waiting import Pause, wait_until
+from pinnace.volumes.disks.waiting import wait_until
 from pinnace.volumes.native.snapshotters import SnapshotError
 
 READY_SECONDS: Final = 600.0
@@ -29,7 +30,7 @@ class Compute:
 
     url: str
     service: JSONService = field(repr=False)
-    pause: Pause
+    clock: Clock
 
     async def get(self, path: str, what: str) -> JSONObject:
         """A resource. Raises StorageError that begins with `what`, also for an answer about anything else."""
@@ -105,7 +106,7 @@ class Compute:
             return ""
 
     async def _wait(self, done: Callable[[], Awaitable[bool]], what: str) -> None:
-        await wait_until(done, what, limit_seconds=READY_SECONDS, pause=self.pause)
+        await wait_until(done, what, limit_seconds=READY_SECONDS, clock=self.clock)
 
 
 def _check_operation(begun: JSONObject, what: str) -> None:

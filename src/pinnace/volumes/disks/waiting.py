@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.volumes.native.snapshotters import SnapshotError
-
-Pause = Callable[[float], Awaitable[None]]
-"""Waits so many seconds between two checks; injected for tests."""
 
 INTERVAL_SECONDS = 2.0
 
@@ -16,7 +14,7 @@ async def wait_until(
     what: str,
     *,
     limit_seconds: float,
-    pause: Pause = asyncio.sleep,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> None:
     """Check repeatedly until an operation is done.
 
@@ -30,6 +28,6 @@ async def wait_until(
     try:
         async with asyncio.timeout(limit_seconds):
             while not await done():
-                await pause(INTERVAL_SECONDS)
+                await clock.sleep(INTERVAL_SECONDS)
     except TimeoutError as error:
         raise SnapshotError(f"{what} was not done within {limit_seconds:g} seconds") from error

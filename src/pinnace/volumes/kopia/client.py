@@ -8,7 +8,7 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
@@ -92,13 +92,11 @@ class Kopia:
 
     Args:
         program: what to run; looked for on the PATH.
-        sleep: between two reports of progress.
     """
 
     accesses: AccessProvider
     _: KW_ONLY
     program: str = "kopia"
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Clock = SYSTEM_CLOCK
 
     async def connect(self, repository: Repository) -> None:
@@ -157,7 +155,7 @@ class Kopia:
             )
             messages, output = Messages(STDERR_BYTES), Tail(ANSWER_BYTES)
             try:
-                async with reporting(PrintedProgress(messages.progress), on_progress, self.sleep):
+                async with reporting(PrintedProgress(messages.progress), on_progress, self.clock):
                     outputs = Outputs(output, messages, stdin=device)
                     await self._call(access, command, outputs, TRANSFER_SECONDS)
                 made = parse_snapshot(output.data)
@@ -210,7 +208,7 @@ class Kopia:
                     snapshot, target.path, only=target.only, parallel=target.parallel, sparse=target.sparse
                 )
                 messages = Messages(STDERR_BYTES)
-                async with reporting(PrintedProgress(messages.progress), on_progress, self.sleep):
+                async with reporting(PrintedProgress(messages.progress), on_progress, self.clock):
                     outputs = Outputs(Tail(STDERR_BYTES), messages)
                     await self._call(access, command, outputs, TRANSFER_SECONDS)
                 done = messages.progress()
@@ -285,7 +283,7 @@ class Kopia:
             )
         async with (
             streaming(path, size) as stream,
-            reporting(PrintedProgress(stream.progress), on_progress, self.sleep),
+            reporting(PrintedProgress(stream.progress), on_progress, self.clock),
         ):
             outputs = Outputs(stream.pipe, Messages(STDERR_BYTES))
             await self._call(access, commands.show(listed[0].obj), outputs, TRANSFER_SECONDS)

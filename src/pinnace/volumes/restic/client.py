@@ -6,12 +6,13 @@ every ten seconds, if it has changed. (docs/spec: PVL 7, 8)
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from pinnace.aio.blocking import finish, in_thread
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.volumes.restic import commands
 from pinnace.volumes.restic.access import restic_access
 from pinnace.volumes.restic.commands import OpenedRepository
@@ -60,7 +61,6 @@ class Restic:
 
     Args:
         program: what to run; looked for on the PATH.
-        sleep: between two reports of progress.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Restic:
         accesses: AccessProvider,
         *,
         program: str = "restic",
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._accesses = accesses
         self._program = program
-        self._sleep = sleep
+        self._clock = clock
         self._version_flag: bool | None = None
 
     async def connect(self, repository: Repository) -> None:
@@ -135,7 +135,7 @@ class Restic:
             output = BackupOutput()
             command = commands.backup(tags, parent=parent, reads_all=reads_all)
             try:
-                async with reporting(PrintedProgress(output.progress), on_progress, self._sleep):
+                async with reporting(PrintedProgress(output.progress), on_progress, self._clock):
                     await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
                 final = output.final_progress()
                 if on_progress is not None:
@@ -184,7 +184,7 @@ class Restic:
             total = size_bytes or await self._snapshot_size(access, snapshot)
             if on_progress is not None:
                 await on_progress(ByteCounts(total_bytes=total, bytes_done=0))
-            async with reporting(MeasuredProgress(directory, total), on_progress, self._sleep):
+            async with reporting(MeasuredProgress(directory, total), on_progress, self._clock):
                 await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
             if on_progress is not None:
                 await on_progress(ByteCounts(total_bytes=total, bytes_done=total))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pinnace.aio.blocking import in_thread, settle
+from pinnace.aio.clock import Clock
 from pinnace.volumes.uploader.output import ByteCounts
 
 log = logging.getLogger(__name__)
@@ -69,13 +70,13 @@ class MeasuredProgress:
 
 @asynccontextmanager
 async def reporting(
-    source: ProgressSource, on_progress: OnProgress | None, sleep: Callable[[float], Awaitable[None]]
+    source: ProgressSource, on_progress: OnProgress | None, clock: Clock
 ) -> AsyncIterator[None]:
     """Report progress while the body runs, and stop when it ends."""
     if on_progress is None:
         yield
         return
-    task = asyncio.create_task(_report(source, on_progress, sleep))
+    task = asyncio.create_task(_report(source, on_progress, clock))
     try:
         yield
     finally:
@@ -85,12 +86,10 @@ async def reporting(
         task.result()
 
 
-async def _report(
-    source: ProgressSource, on_progress: OnProgress, sleep: Callable[[float], Awaitable[None]]
-) -> None:
+async def _report(source: ProgressSource, on_progress: OnProgress, clock: Clock) -> None:
     reported: ByteCounts | None = None
     while True:
-        await sleep(PROGRESS_SECONDS)
+        await clock.sleep(PROGRESS_SECONDS)
         progress = await source.progress()
         if progress is not None and progress != reported:
             await on_progress(progress)

@@ -11,6 +11,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
+from tests.support.clock import LeapingClock
 from tests.support.tasks import settled
 
 
@@ -54,9 +55,7 @@ class Script:
 async def seen(script: Script, what: str = "backup") -> VolumeWatch:
     """What is known when nothing more happens."""
     watch = VolumeWatch(what, "b1", "velero")
-    following = asyncio.create_task(
-        watch.follow(cast("KubeClient", script), pause=lambda _: asyncio.sleep(0))
-    )
+    following = asyncio.create_task(watch.follow(cast("KubeClient", script), clock=LeapingClock()))
     await settled()
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)

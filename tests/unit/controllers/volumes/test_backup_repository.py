@@ -24,6 +24,7 @@ from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import UploaderError
 from pinnace.volumes.uploader.locks import RepositoryLocks
+from tests.support.clock import ScriptedClock
 from tests.support.tasks import settled
 from tests.unit.controllers.fakes import NAMESPACE, World, fail_once, key
 
@@ -579,7 +580,7 @@ async def test_a_deleted_repository_is_made_anew_for_the_next_backup_only(scene:
         scene.restic.fails.pop("unlock", None)
         await scene.reconcile()
 
-    repositories = Repositories(scene.world.cluster.client, NAMESPACE, sleep=sleep)
+    repositories = Repositories(scene.world.cluster.client, NAMESPACE, clock=ScriptedClock(sleep))
     made = await repositories.ensure("shop", "default", backup="b1")
 
     assert made.status.phase == "Ready"

@@ -80,7 +80,8 @@ class Scene:
 
     def start(self) -> None:
         """A new server."""
-        self.jobs = MaintenanceJobs(self.world.scope, "maintenance", sleep=self._sleep)
+        self.jobs = MaintenanceJobs(self.world.scope, "maintenance")
+        self.world.clock.sleep = self._sleep  # type: ignore[method-assign]
         self.server = MaintenanceReconciler(
             self.world.scope, self.uploader, RepositoryLocks(), jobs=self.jobs
         )
@@ -106,7 +107,7 @@ class Scene:
     async def pass_(self) -> None:
         await self.server.reconcile(key("repo"))
 
-    async def _sleep(self, _seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
         self.sleeps += 1
         for job in self.all_jobs():
             if not (job.get("status") or {}).get("succeeded") and not (job.get("status") or {}).get("failed"):

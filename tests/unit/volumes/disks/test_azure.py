@@ -11,7 +11,8 @@ from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.store_access.requests import RequestPolicy
 from pinnace.volumes.disks.azure import AzureDiskSnapshotter, azure_tags, check_snapshot_id
 from pinnace.volumes.native.snapshotters import SnapshotError
-from tests.support.stores.scripted_cloud import Cloud, no_pause
+from tests.support.clock import LeapingClock
+from tests.support.stores.scripted_cloud import Cloud
 from tests.unit.volumes.disks.arm_answers import (
     BEGUN,
     OPERATIONS,
@@ -51,7 +52,7 @@ def environ(cloud: Cloud) -> dict[str, str]:
 @pytest.fixture
 def opened(environ: dict[str, str]) -> Open:
     async def open_with(**config: str) -> AzureDiskSnapshotter:
-        snapshotter = AzureDiskSnapshotter(environ=environ, policy=QUICK, pause=no_pause)
+        snapshotter = AzureDiskSnapshotter(environ=environ, policy=QUICK, clock=LeapingClock())
         await snapshotter.init(config)
         return snapshotter
 

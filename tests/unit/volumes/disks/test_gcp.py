@@ -17,7 +17,8 @@ from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.store_access.requests import RequestPolicy
 from pinnace.volumes.disks.gcp import DiskLocation, GCESnapshotter, place_of, region_of
 from pinnace.volumes.native.snapshotters import SnapshotError
-from tests.support.stores.scripted_cloud import Cloud, no_pause
+from tests.support.clock import LeapingClock
+from tests.support.stores.scripted_cloud import Cloud
 from tests.unit.volumes.disks.gce_answers import disk, failed, operation, refusal, snapshot
 
 QUICK = RequestPolicy(attempts=3, base_seconds=0.0, request_seconds=10.0)
@@ -40,7 +41,7 @@ Open = Callable[..., Awaitable[GCESnapshotter]]
 def opened(cloud: Cloud, key_file: Path) -> Open:
     async def open_with(**config: str) -> GCESnapshotter:
         environ = {"GOOGLE_APPLICATION_CREDENTIALS": str(key_file)}
-        snapshotter = GCESnapshotter(environ=environ, policy=QUICK, endpoint=cloud.url, pause=no_pause)
+        snapshotter = GCESnapshotter(environ=environ, policy=QUICK, endpoint=cloud.url, clock=LeapingClock())
         await snapshotter.init(config)
         return snapshotter
 
@@ -405,7 +406,7 @@ class TestConfiguration:
         cloud.on("GET", f"{base}/instance/service-accounts/default/token", token)
         cloud.on("GET", f"{base}/project/project-id", None)  # the scripted body is JSON
         environ = {"GCE_METADATA_HOST": cloud.url.removeprefix("http://")}
-        snapshotter = GCESnapshotter(environ=environ, policy=QUICK, endpoint=cloud.url, pause=no_pause)
+        snapshotter = GCESnapshotter(environ=environ, policy=QUICK, endpoint=cloud.url, clock=LeapingClock())
         await snapshotter.init({})
         with pytest.raises(StoreConfigError, match="do not name their project"):
             await snapshotter.get_volume_info("data", ZONE)

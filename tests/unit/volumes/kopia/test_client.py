@@ -21,6 +21,7 @@ from pinnace.volumes.uploader.errors import (
 from pinnace.volumes.uploader.interface import Source, Target
 from pinnace.volumes.uploader.output import ByteCounts
 from pinnace.volumes.uploader.progress import OnProgress
+from tests.support.clock import LeapingClock
 from tests.unit.volumes.programs import TAGS, ScriptedProgram
 
 SHOP = Repository(location="default", namespace="shop", uploader="kopia")
@@ -136,12 +137,8 @@ class Images:
         )
 
     async def fill(self, path: Path | None = None, on_progress: OnProgress | None = None) -> None:
-        kopia = Kopia(self.program.accesses, program=str(self.program.path), sleep=at_once)
+        kopia = Kopia(self.program.accesses, program=str(self.program.path), clock=LeapingClock())
         await kopia.fill(SHOP, OTHER, Target(path=path or self.device), on_progress=on_progress)
-
-
-async def at_once(_seconds: float) -> None:
-    await asyncio.sleep(0)
 
 
 @pytest.fixture
