@@ -105,7 +105,7 @@ class Scene:
 
 
 class _Cached(Informer):
-    """A cache that is always in step with the fake cluster."""
+    """A cache that is always in step with the cluster."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world.cluster.client, DELETE_BACKUP_REQUESTS, NAMESPACE)
