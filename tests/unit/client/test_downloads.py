@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,8 +25,7 @@ from pinnace.client.errors import ClientError, FileMissing, PartsUnsupported
 from pinnace.client.interface import DownloadOptions, fetch
 from pinnace.client.server import ServerBackend
 from pinnace.kube import errors as kube_errors
-from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import APIResource
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 LOG, CONTENTS = DownloadTargetKind.BACKUP_LOG, DownloadTargetKind.BACKUP_CONTENTS
 OPTIONS = DownloadOptions(timeout_seconds=10)
@@ -34,45 +33,32 @@ TARBALL = gzip.compress(b"what a tarball holds\n" * 100)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Cluster:
-    """Answers each DownloadRequest at the second look, unless `url` is empty."""
+class AnsweringCluster(ScriptedCluster):
+    """A cluster whose server answers each DownloadRequest at once, with the URL or with `answer`."""
 
     def __init__(self, url: str) -> None:
+        super().__init__()
         self.url = url
-        self.requests: list[dict[str, Any]] = []
         self.answer: dict[str, Any] = {}
-        self.objects: dict[tuple[str, str], dict[str, Any] | kube_errors.APIStatusError] = {}
+        self.on_create = self._serve
 
-    async def create(self, _resource: object, body: dict[str, Any], _namespace: str) -> dict[str, Any]:
-        self.requests.append(body)
-        return body
+    def _serve(self, request: dict[str, Any]) -> None:
+        request["status"] = {"downloadURL": self.url} if self.url else self.answer
 
-    async def list_all(self, resource: APIResource, *_: object, **__: object) -> list[dict[str, Any]]:
-        return [{"metadata": {"name": name}} for plural, name in self.objects if plural == resource.name]
-
-    async def get(self, resource: APIResource, name: str, _namespace: str = "") -> dict[str, Any]:
-        if resource.name != "downloadrequests":
-            found = self.objects.get((resource.name, name))
-            if isinstance(found, kube_errors.APIStatusError):
-                raise found
-            if found is None:
-                raise kube_errors.NotFound(
-                    404, reason="NotFound", message=f'{resource.name} "{name}" not found'
-                )
-            return found
-        assert name == self.requests[-1]["metadata"]["name"]
-        return {"status": {"downloadURL": self.url} if self.url else self.answer}
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        return list(self.sent.values())
 
 
-def backend(cluster: Cluster) -> ServerBackend:
-    return ServerBackend(cast("KubeClient", cluster), "velero", caller())
+def backend(cluster: AnsweringCluster) -> ServerBackend:
+    return ServerBackend(cluster.client, "velero", caller())
 
 
 async def fetched(
     url: str, kind: DownloadTargetKind = LOG, *, options: DownloadOptions = OPTIONS, name: str = "b"
 ) -> bytes:
     sink = BytesIO()
-    await fetch(backend(Cluster(url)), kind, name, options, sink)
+    await fetch(backend(AnsweringCluster(url)), kind, name, options, sink)
     return sink.getvalue()
 
 
@@ -112,15 +98,15 @@ async def test_a_file_that_is_not_compressed_passes_as_it_is() -> None:
 async def test_requests_name_target_and_namespace_and_have_distinct_names() -> None:
     long_name = "n" * 250
     async with serving(answer(b"")) as url:
-        cluster = Cluster(url)
+        cluster = AnsweringCluster(url)
         for _ in range(3):
             await fetch(backend(cluster), LOG, long_name, OPTIONS, BytesIO())
 
-    names = [request["metadata"]["name"] for request in cluster.requests]
+    names = [request["metadata"]["name"] for request in cluster.asked]
     assert len(set(names)) == 3
     assert all(len(name) <= 253 for name in names)
-    assert cluster.requests[0]["spec"] == {"target": {"kind": "BackupLog", "name": long_name}}
-    assert cluster.requests[0]["metadata"]["namespace"] == "velero"
+    assert cluster.asked[0]["spec"] == {"target": {"kind": "BackupLog", "name": long_name}}
+    assert cluster.asked[0]["metadata"]["namespace"] == "velero"
 
 
 @pytest.mark.spec("CLI-028")
@@ -137,16 +123,16 @@ async def test_a_server_that_never_answers_is_a_timeout_with_advice() -> None:
 
 async def test_further_files_of_an_object_are_not_waited_for_after_a_timeout() -> None:
     """A description reads several, and would wait for each."""
-    cluster = Cluster("")
+    cluster = AnsweringCluster("")
     silent = backend(cluster)
     for _ in range(2):
         with pytest.raises(ClientError, match="timed out after"):
             await fetch(silent, LOG, "b", DownloadOptions(timeout_seconds=0.05), BytesIO())
-    assert len(cluster.requests) == 1
+    assert len(cluster.asked) == 1
 
     with pytest.raises(ClientError, match="timed out after"):
         await fetch(silent, LOG, "another", DownloadOptions(timeout_seconds=0.05), BytesIO())
-    assert len(cluster.requests) == 2
+    assert len(cluster.asked) == 2
 
 
 @pytest.fixture
@@ -155,13 +141,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_backend, "LATE_POLL_SECONDS", 0.01)
 
 
-def with_location(status: dict[str, str]) -> Cluster:
-    cluster = Cluster("")
-    cluster.objects = {
-        ("restores", "r"): {"spec": {"backupName": "b"}},
-        ("backups", "b"): {"spec": {"storageLocation": "far"}},
-        ("backupstoragelocations", "far"): {"metadata": {"name": "far"}, "status": status},
-    }
+def with_location(status: dict[str, str]) -> AnsweringCluster:
+    cluster = AnsweringCluster("")
+    cluster.add("restores", "r", spec={"backupName": "b"})
+    cluster.add("backups", "b", spec={"storageLocation": "far"})
+    cluster.add("backupstoragelocations", "far", status=status)
     return cluster
 
 
@@ -193,7 +177,7 @@ async def test_a_location_that_cannot_be_used_is_named_at_once(
     ],
 )
 async def test_a_request_that_a_later_server_failed_ends_at_once(message: str, told: str) -> None:
-    cluster = Cluster("")
+    cluster = AnsweringCluster("")
     cluster.answer = {"phase": "Failed", "message": message}
     with pytest.raises(ClientError) as caught:
         await fetch(backend(cluster), LOG, "b", OPTIONS, BytesIO())
@@ -204,8 +188,8 @@ async def test_a_request_that_a_later_server_failed_ends_at_once(message: str, t
 @pytest.mark.usefixtures("impatient")
 async def test_the_file_of_a_deleted_backup_is_an_error() -> None:
     cluster = with_location({})
-    del cluster.objects["backups", "b"]
-    with pytest.raises(ClientError, match=r'^the server cannot find the log of r: .*backups "b" not found'):
+    cluster.vanish("backups", "b")
+    with pytest.raises(ClientError, match=r'cannot find the log of r: backups.velero.io "b" not found'):
         await fetch(backend(cluster), DownloadTargetKind.RESTORE_LOG, "r", OPTIONS, BytesIO())
 
 
@@ -214,7 +198,7 @@ async def test_the_file_of_a_deleted_backup_is_an_error() -> None:
 async def test_a_late_answer_is_waited_for_if_no_obstacle_is_known(available: bool) -> None:
     cluster = with_location({"phase": "Available"})
     if not available:
-        cluster.objects["backups", "b"] = kube_errors.Forbidden(403)
+        cluster.refuse("get", "backups", kube_errors.Forbidden(403))
     with pytest.raises(ClientError, match="timed out after"):
         await fetch(backend(cluster), LOG, "b", DownloadOptions(timeout_seconds=0.2), BytesIO())
 
@@ -320,7 +304,7 @@ async def test_a_part_is_read_by_range_or_refused() -> None:
         return web.Response(status=206, body=b"cde")
 
     async def part(url: str) -> bytes:
-        async with backend(Cluster(url)).stored_part(CONTENTS, "b", (2, 3), OPTIONS) as blocks:
+        async with backend(AnsweringCluster(url)).stored_part(CONTENTS, "b", (2, 3), OPTIONS) as blocks:
             return b"".join([block async for block in blocks])
 
     async with serving(parts) as url:
@@ -336,7 +320,7 @@ async def test_a_large_file_comes_in_blocks_of_bounded_size(monkeypatch: pytest.
     content = bytes(range(256)) * 1000
     async with (
         serving(answer(content)) as url,
-        backend(Cluster(url)).stored_file(CONTENTS, "b", OPTIONS) as blocks,
+        backend(AnsweringCluster(url)).stored_file(CONTENTS, "b", OPTIONS) as blocks,
     ):
         found = [block async for block in blocks]
 
@@ -482,7 +466,7 @@ async def test_a_web_page_in_place_of_a_file_is_an_error(kind: DownloadTargetKin
 async def test_an_incomplete_tarball_is_not_kept(tmp_path: Path, body: bytes) -> None:
     async with serving(answer(body)) as url:
         with pytest.raises(CommandError, match="is not the whole tarball of backup b"):
-            await write_file(backend(Cluster(url)), "b", tmp_path / "b-data.tar.gz", OPTIONS)
+            await write_file(backend(AnsweringCluster(url)), "b", tmp_path / "b-data.tar.gz", OPTIONS)
 
     assert _files(tmp_path) == {}
 
@@ -532,29 +516,22 @@ async def test_the_ca_bundle_of_the_location_is_trusted_too(
     if way == "caCertRef":
         storage["caCertRef"] = {"name": "trust", "key": "ca.crt"}
     async with serving(answer(b"x"), tls=tls) as url:
-        cluster = Cluster(url)
-        cluster.objects = {
-            ("restores", "b"): {"spec": {"backupName": "of"}},
-            ("backups", "of"): {"spec": {"storageLocation": "main"}},
-            ("backups", "b"): {"spec": {"storageLocation": "main"}},
-            ("backupstoragelocations", "main"): {
-                "metadata": {"name": "main"},
-                "spec": {"objectStorage": storage},
-            },
-            ("secrets", "trust"): {"data": {"ca.crt": bundle}},
-        }
+        cluster = AnsweringCluster(url)
+        cluster.add("restores", "b", spec={"backupName": "of"})
+        cluster.add("backups", "of", spec={"storageLocation": "main"})
+        cluster.add("backups", "b", spec={"storageLocation": "main"})
+        cluster.add("backupstoragelocations", "main", spec={"objectStorage": storage})
+        cluster.add("secrets", "trust", data={"ca.crt": bundle})
         sink = BytesIO()
         await fetch(backend(cluster), kind, "b", OPTIONS, sink)
         assert sink.getvalue() == b"x"
 
         # An unreadable bundle leaves the system's certificates; one without a certificate is an error.
-        del cluster.objects["backupstoragelocations", "main"]
+        cluster.vanish("backupstoragelocations", "main")
         with pytest.raises(ClientError, match="certificate"):
             await fetch(backend(cluster), kind, "b", OPTIONS, BytesIO())
-        cluster.objects["backupstoragelocations", "main"] = {
-            "metadata": {"name": "main"},
-            "spec": {"objectStorage": {"caCert": base64.b64encode(b"none").decode()}},
-        }
+        none = {"caCert": base64.b64encode(b"none").decode()}
+        cluster.add("backupstoragelocations", "main", spec={"objectStorage": none})
         with pytest.raises(ClientError, match="the CA bundle of the backup storage location holds no"):
             await fetch(backend(cluster), kind, "b", OPTIONS, BytesIO())
 
@@ -576,10 +553,10 @@ async def test_a_failed_download_leaves_no_file_and_keeps_the_old_one(tmp_path: 
     path.write_bytes(b"old")
     async with serving(answer(b"", 404)) as url:
         with pytest.raises(FileMissing):
-            await write_file(backend(Cluster(url)), "b", path, OPTIONS)
+            await write_file(backend(AnsweringCluster(url)), "b", path, OPTIONS)
         assert _files(tmp_path) == {"b-data.tar.gz": b"old"}
     async with serving(answer(TARBALL)) as url:
-        await write_file(backend(Cluster(url)), "b", path, OPTIONS)
+        await write_file(backend(AnsweringCluster(url)), "b", path, OPTIONS)
 
     assert _files(tmp_path) == {"b-data.tar.gz": TARBALL}
     assert path.stat().st_mode & 0o777 == 0o600
@@ -590,11 +567,10 @@ def _files(directory: Path) -> dict[str, bytes]:
 
 
 async def test_a_file_of_a_kind_that_the_server_refuses_counts_as_missing() -> None:
-    class OldCluster(Cluster):
-        async def create(self, _resource: object, body: dict[str, Any], _namespace: str) -> dict[str, Any]:
-            raise kube_errors.Invalid(422, reason="Invalid", message="Unsupported value")
-
-    refusing = backend(OldCluster(""))
+    cluster = AnsweringCluster("")
+    refusal = kube_errors.Invalid(422, reason="Invalid", message="Unsupported value")
+    cluster.refuse("create", "downloadrequests", refusal)
+    refusing = backend(cluster)
     for kind in DownloadTargetKind:
         with pytest.raises(kube_errors.Invalid if kind in OF_VELERO_1_6 else FileMissing):
             await fetch(refusing, kind, "b1", OPTIONS, BytesIO())
