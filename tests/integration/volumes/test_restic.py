@@ -73,7 +73,7 @@ async def test_a_saved_volume_is_restored_with_its_attributes(ready: Lab, tmp_pa
     target = tmp_path / "target"
     target.mkdir()
     (target / "kept").write_bytes(b"was there")
-    await ready.restic.restore(ready.repository, snapshot, target, on_progress=_into(restored))
+    await ready.restic.fill(ready.repository, snapshot, Target(path=target), on_progress=_into(restored))
 
     assert {name: (target / name).read_bytes() for name in FILES} == FILES
     assert (target / "link").readlink() == Path("a.txt")
@@ -230,7 +230,7 @@ async def test_a_part_of_a_snapshot_is_restored_alone(ready_folder: Lab, tmp_pat
     assert await lab.restic.has_file(lab.repository, snapshot, "vol_data.json")
     assert not await lab.restic.has_file(lab.repository, snapshot, "file")
     assert not await lab.restic.has_file(lab.repository, snapshot, "mount")
-    await lab.restic.restore(lab.repository, snapshot, target, only="mount")
+    await lab.restic.fill(lab.repository, snapshot, Target(path=target, only="mount"))
 
     assert (target / "vol_data.json").read_bytes() == b"new notes"
     assert (target / "mount/deep/file").read_bytes() == b"content"
@@ -479,7 +479,7 @@ async def test_data_that_velero_saved_comes_back_with_every_attribute(
     with gzip.open(bucket / "backups/files/files-podvolumebackups.json.gz") as stream:
         (saved,) = json.load(stream)
 
-    await folder_lab.restic.restore(repository, saved["status"]["snapshotID"], folder_lab.volume)
+    await folder_lab.restic.fill(repository, saved["status"]["snapshotID"], Target(path=folder_lab.volume))
 
     big = (folder_lab.volume / "big.bin").read_bytes()
     assert hashlib.sha256(big).hexdigest() in (folder_lab.volume / "big.sum").read_text()

@@ -54,7 +54,13 @@ class UploaderLab:
 
 
 class UploaderConformance:
-    """The tests."""
+    """The tests.
+
+    Attributes:
+        keeps_unchanged: whether the program can leave files that have not changed.
+    """
+
+    keeps_unchanged = True
 
     async def test_what_was_saved_is_restored_over_what_is_there(
         self, lab: UploaderLab, tmp_path: Path
@@ -83,6 +89,94 @@ class UploaderConformance:
         assert lab.nothing_is_left()
 
     @pytest.mark.found("V07")
+    @pytest.mark.parametrize("is_in_place", [False, True], ids=["plain", "incremental"])
+    async def test_nothing_is_written_through_links_that_lead_out_of_the_volume(
+        self, lab: UploaderLab, tmp_path: Path, is_in_place: bool
+    ) -> None:
+        lab.lab.fill(FILES)
+        (lab.lab.volume / "link").symlink_to("a.txt")
+        await lab.uploader.init(lab.repository)
+        made = await lab.uploader.save(lab.repository, lab.source())
+        target, outside = tmp_path / "target", tmp_path / "outside"
+        target.mkdir()
+        outside.mkdir()
+        (outside / "file").write_bytes(b"of the node")
+        (target / "a.txt").symlink_to(outside / "file")
+        (target / "deep").symlink_to(outside)
+        (target / "link").symlink_to(outside)
+        (target / "empty").mkdir()
+        (target / "empty" / "out").symlink_to(outside)
+        place = Target(path=target, keep_unchanged=is_in_place, delete_extra=is_in_place)
+
+        await lab.uploader.fill(lab.repository, made.snapshot, place)
+
+        assert _content(target) == FILES
+        assert (target / "link").readlink() == Path("a.txt")
+        assert _content(outside) == {"file": b"of the node"}
+
+    async def test_in_place_a_volume_becomes_what_was_saved_and_what_is_unchanged_is_kept(
+        self, lab: UploaderLab, tmp_path: Path
+    ) -> None:
+        files = {**FILES, "same": b"same", "late": b"abcd", "one": b"1", "two": b"2", "mode": b"m"}
+        lab.lab.fill(files)
+        (lab.lab.volume / "link").symlink_to("a.txt")
+        await lab.uploader.init(lab.repository)
+        made = await lab.uploader.save(lab.repository, lab.source())
+        target = tmp_path / "target"
+        target.mkdir()
+        await lab.uploader.fill(lab.repository, made.snapshot, Target(path=target))
+        (target / "a.txt").write_bytes(b"longer than before")
+        late = (target / "late").stat().st_mtime_ns
+        (target / "late").write_bytes(b"efgh")
+        os.utime(target / "late", ns=(late, late + 1_000_000_000))
+        (target / "two").unlink()
+        (target / "two").hardlink_to(target / "one")
+        (target / "mode").chmod(0o777)
+        (target / "link").unlink()
+        (target / "link").symlink_to("empty")
+        outside = tmp_path / "outside"
+        lab_files = {"kept": b"by nobody"}
+        outside.mkdir()
+        (outside / "kept").write_bytes(lab_files["kept"])
+        (target / "extra" / "er").mkdir(parents=True)
+        (target / "extra" / "er" / "file").write_bytes(b"extra")
+        (target / "extra" / "out").symlink_to(outside)
+        (target / "deep" / "er" / "hard").hardlink_to(outside / "kept")
+        (target / "lost+found").mkdir()
+        os.mkfifo(target / "pipe")
+        deep_time = (lab.lab.volume / "deep" / "er").stat().st_mtime_ns
+        unchanged = (target / "same").stat().st_ctime_ns
+        place = Target(path=target, keep_unchanged=True, delete_extra=True)
+
+        await lab.uploader.fill(lab.repository, made.snapshot, place)
+
+        assert {name for name in os.listdir(target) if "/" not in name} == {
+            *(name.partition("/")[0] for name in files),
+            *("link", "lost+found", "pipe"),
+        }
+        (target / "pipe").unlink()
+        assert _content(target) == files
+        assert (target / "link").readlink() == Path("a.txt")
+        assert (target / "mode").stat().st_mode & 0o777 == (lab.lab.volume / "mode").stat().st_mode & 0o777
+        assert (target / "deep" / "er").stat().st_mtime_ns == deep_time
+        assert _content(outside) == lab_files
+        if self.keeps_unchanged:
+            assert (target / "same").stat().st_ctime_ns == unchanged
+
+    async def test_without_the_wish_for_it_what_the_snapshot_does_not_have_stays(
+        self, lab: UploaderLab, tmp_path: Path
+    ) -> None:
+        lab.lab.fill(FILES)
+        await lab.uploader.init(lab.repository)
+        made = await lab.uploader.save(lab.repository, lab.source())
+        target = tmp_path / "target"
+        (target / "deep").mkdir(parents=True)
+        (target / "deep" / "mine").write_bytes(b"mine")
+
+        await lab.uploader.fill(lab.repository, made.snapshot, Target(path=target, keep_unchanged=True))
+
+        assert _content(target) == {**FILES, "deep/mine": b"mine"}
+
     async def test_the_times_of_files_directories_and_links_come_back(
         self, lab: UploaderLab, tmp_path: Path
     ) -> None:

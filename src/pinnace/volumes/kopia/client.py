@@ -8,11 +8,12 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
 from pinnace.aio.blocking import finish, in_thread
@@ -25,6 +26,7 @@ from pinnace.storage.providers import qualified_provider
 from pinnace.volumes.kopia import commands
 from pinnace.volumes.kopia.access import Access, kopia_access
 from pinnace.volumes.kopia.devices import opened, streaming
+from pinnace.volumes.kopia.directories import saved_directories
 from pinnace.volumes.kopia.output import (
     Messages,
     Snapshot,
@@ -43,6 +45,7 @@ from pinnace.volumes.kopia.output import (
 )
 from pinnace.volumes.kopia.places import Storage, repository_prefix
 from pinnace.volumes.kopia.times import BATCH, Directory, Listings, batches, is_content, set_times
+from pinnace.volumes.uploader import existing_files
 from pinnace.volumes.uploader.access import AccessProvider, Repository, write_private
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
@@ -57,6 +60,7 @@ from pinnace.volumes.uploader.errors import (
     UploaderError,
     may_have_saved,
 )
+from pinnace.volumes.uploader.existing_files import SavedDirectory
 from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
 from pinnace.volumes.uploader.output import ByteCounts, Tail, snapshot_ids
 from pinnace.volumes.uploader.processes import (
@@ -186,7 +190,9 @@ class Kopia:
         *,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Write the content of a snapshot over a directory or a device; nothing in a directory is removed.
+        """Write the content of a snapshot over a directory or a device.
+
+        What is in its way in a directory is removed first, other files on request only.
 
         Raises:
             UploaderError: the target may hold a part.
@@ -204,14 +210,24 @@ class Kopia:
                     f" {target.path.name} is a directory: an image is written to devices only"
                 )
             else:
+                holds_something = await existing_files.holds_something(target.path)
+                if holds_something:
+                    await self._compare(access, manifest, target, existing_files.make_way)
                 command = commands.restore(
-                    snapshot, target.path, only=target.only, parallel=target.parallel, sparse=target.sparse
+                    snapshot,
+                    target.path,
+                    only=target.only,
+                    parallel=target.parallel,
+                    sparse=target.sparse,
+                    keep_unchanged=target.keep_unchanged,
                 )
                 messages = Messages(STDERR_BYTES)
                 async with reporting(PrintedProgress(messages.progress), on_progress, self.clock):
                     outputs = Outputs(Tail(STDERR_BYTES), messages)
                     await self._call(access, command, outputs, TRANSFER_SECONDS)
                 done = messages.progress()
+                if holds_something and target.delete_extra:
+                    await self._compare(access, manifest, target, existing_files.remove_extra)
                 await self._correct_times(access, manifest, snapshot, target)
         if on_progress is not None:
             written = total or (done.bytes_done if done is not None else 0)
@@ -293,11 +309,7 @@ class Kopia:
         """Give directories and links the times that they had. A failure is only logged: the data is there."""
         failed = 0
         try:
-            root = parse_root(manifest)
-            waiting = [Directory((), root)]
-            if target.only:
-                found = await self._list(access, waiting)
-                waiting = [Directory((), each.obj) for each in found.below if each.path == (target.only,)]
+            waiting = await self._top(access, manifest, target)
             while waiting:
                 asked, waiting = waiting[-BATCH:], waiting[:-BATCH]
                 found = await self._list(access, asked)
@@ -314,15 +326,41 @@ class Kopia:
                 extra={"fields": {"snapshot": snapshot, "number": failed}},
             )
 
+    async def _compare(
+        self,
+        access: Access,
+        manifest: bytes,
+        target: Target,
+        work: Callable[[Path, Iterable[SavedDirectory]], Awaitable[None]],
+    ) -> None:
+        """Go through all directories of a snapshot, and do the work in those of the target. UploaderError."""
+        waiting = await self._top(access, manifest, target)
+        while waiting:
+            asked, waiting = waiting[-BATCH:], waiting[:-BATCH]
+            for directories in batches(asked):
+                below: list[Directory] = []
+                with TemporaryFile(dir=access.opened.directory) as printed:
+                    outputs = Outputs(printed.raw, Messages(STDERR_BYTES))
+                    await self._call(access, _shown(directories), outputs, TRANSFER_SECONDS)
+                    printed.seek(0)
+                    await work(target.path, saved_directories(printed, directories, below))
+                waiting += below
+
+    async def _top(self, access: Access, manifest: bytes, target: Target) -> list[Directory]:
+        """The directory of a snapshot that becomes the target; none if it has no such directory."""
+        top = [Directory((), parse_root(manifest))]
+        if not target.only:
+            return top
+        found = await self._list(access, top)
+        return [Directory((), each.obj) for each in found.below if each.path == (target.only,)]
+
     async def _list(self, access: Access, asked: Sequence[Directory]) -> Listings:
         """The entries of directories in a snapshot."""
         found = Listings()
         for directories in batches(asked):
-            objects = [each.obj for each in directories]
-            is_one = len(objects) == 1 and not is_content(objects[0])
-            command = commands.show(objects[0]) if is_one else commands.contents(objects)
             found.expect(directories)
-            await self._call(access, command, Outputs(found, Messages(STDERR_BYTES)), TRANSFER_SECONDS)
+            outputs = Outputs(found, Messages(STDERR_BYTES))
+            await self._call(access, _shown(directories), outputs, TRANSFER_SECONDS)
             found.end()
         return found
 
@@ -453,6 +491,13 @@ class Kopia:
         log.debug("Ran kopia", extra={"fields": {"command": shown, "stderr": said}})
         if code != 0:
             raise command_failed(shown, exit_code=code, stderr=said)
+
+
+def _shown(directories: Sequence[Directory]) -> Arguments:
+    """Print what one batch of directories holds."""
+    objects = [each.obj for each in directories]
+    is_one = len(objects) == 1 and not is_content(objects[0])
+    return commands.show(objects[0]) if is_one else commands.contents(objects)
 
 
 async def _surveyed(path: Path) -> Survey:

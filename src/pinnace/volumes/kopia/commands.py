@@ -120,12 +120,24 @@ def save(
 
 
 def restore(
-    snapshot: str, path: Path, *, only: str = "", parallel: int = 0, sparse: bool = False
+    snapshot: str,
+    path: Path,
+    *,
+    only: str = "",
+    parallel: int = 0,
+    sparse: bool = False,
+    keep_unchanged: bool = False,
 ) -> Arguments:
-    """Restore over what is in a directory."""
+    """Restore over what is in a directory.
+
+    Args:
+        keep_unchanged: leave files of the same size whose time differs by less than two seconds.
+    """
     flags = [f"--parallel={parallel}"] if parallel > 0 else []
     if sparse:
         flags.append("--write-sparse-files")
+    if keep_unchanged:
+        flags.append("--skip-existing")
     source = f"{checked(snapshot)}/{only}" if only else checked(snapshot)
     return ("restore", "--progress-update-interval=1s", *flags, source, str(path))
 

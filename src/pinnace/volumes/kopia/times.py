@@ -14,6 +14,8 @@ from typing import Final
 
 import msgspec
 
+from pinnace.volumes.uploader.existing_files import open_below
+
 BATCH: Final = 500
 """How many directories one call of kopia lists."""
 
@@ -27,7 +29,6 @@ _DIRECTORY, _LINK = "d", "s"
 _NANOSECONDS: Final = 10**9
 _KEPT_NANOSECONDS: Final = 1000
 """kopia restores the times of links in steps of so many nanoseconds."""
-_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Entry(msgspec.Struct):
@@ -101,7 +102,7 @@ class Listings:
             return
         found = []
         for entry in entries:
-            if entry.type not in (_DIRECTORY, _LINK) or not _is_name(entry.name):
+            if entry.type not in (_DIRECTORY, _LINK) or not is_name(entry.name):
                 continue
             nanoseconds = parse_time(entry.mtime)
             if nanoseconds is not None and (entry.type == _DIRECTORY or nanoseconds % _KEPT_NANOSECONDS):
@@ -147,7 +148,7 @@ def set_times(root: Path, times: Sequence[Times]) -> int:
     failed = 0
     for each in times:
         try:
-            directory = _opened(root, each.directory)
+            directory = open_below(root, each.directory)
         except OSError:
             failed += len(each.of)
             continue
@@ -162,17 +163,6 @@ def set_times(root: Path, times: Sequence[Times]) -> int:
     return failed
 
 
-def _opened(root: Path, path: Sequence[str]) -> int:
-    """The directory, opened step by step. Raises OSError."""
-    directory = os.open(root, _OPEN)
-    for name in path:
-        try:
-            below = os.open(name, _OPEN, dir_fd=directory)
-        finally:
-            os.close(directory)
-        directory = below
-    return directory
-
-
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    """Whether a text is the name of one file, and leads nowhere else."""
     return bool(name) and name not in (".", "..") and "/" not in name and "\0" not in name

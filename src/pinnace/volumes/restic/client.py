@@ -6,9 +6,11 @@ every ten seconds, if it has changed. (docs/spec: PVL 7, 8)
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from io import RawIOBase
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
 from pinnace.aio.blocking import finish, in_thread
@@ -18,7 +20,14 @@ from pinnace.volumes.restic.access import restic_access
 from pinnace.volumes.restic.commands import OpenedRepository
 from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.restic.identifiers import repository_name, without_credentials
-from pinnace.volumes.restic.output import BackupOutput, parse_has_file, parse_snapshot_id, parse_total_size
+from pinnace.volumes.restic.output import (
+    BackupOutput,
+    parse_has_file,
+    parse_snapshot_id,
+    parse_total_size,
+    saved_directories,
+)
+from pinnace.volumes.uploader import existing_files
 from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
@@ -30,6 +39,7 @@ from pinnace.volumes.uploader.errors import (
     UploaderError,
     may_have_saved,
 )
+from pinnace.volumes.uploader.existing_files import SavedDirectory
 from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
 from pinnace.volumes.uploader.output import ByteCounts, Tail, snapshot_ids
 from pinnace.volumes.uploader.processes import (
@@ -160,35 +170,6 @@ class Restic:
             except UploaderError as error:
                 raise UnexpectedOutput(f"error getting snapshot id: {error}") from error
 
-    async def restore(
-        self,
-        repository: Repository,
-        snapshot: str,
-        directory: Path,
-        *,
-        only: str = "",
-        size_bytes: int = 0,
-        on_progress: OnProgress | None = None,
-    ) -> None:
-        """Write the content of a snapshot over what is in a directory; nothing is removed.
-
-        Args:
-            only: restore only what is below this directory of the snapshot.
-            size_bytes: the size of the snapshot, for the progress; 0 if it is not known.
-
-        Raises:
-            UploaderError: the directory may hold a part.
-        """
-        async with restic_access(self._accesses, repository) as access:
-            command, output = commands.restore(snapshot, only=only), Tail(_TEXT_BYTES)
-            total = size_bytes or await self._snapshot_size(access, snapshot)
-            if on_progress is not None:
-                await on_progress(ByteCounts(total_bytes=total, bytes_done=0))
-            async with reporting(MeasuredProgress(directory, total), on_progress, self._clock):
-                await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
-            if on_progress is not None:
-                await on_progress(ByteCounts(total_bytes=total, bytes_done=total))
-
     async def save(
         self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
     ) -> Saved:
@@ -214,17 +195,46 @@ class Restic:
         *,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """As in `Uploader`. Raises UploaderError."""
+        """Write the content of a snapshot over a directory.
+
+        What is in its way is removed first, other files on request only.
+
+        Raises:
+            UploaderError: the directory may hold a part.
+        """
         if await in_thread(target.path.is_block_device):
             raise Unsupported("restic cannot restore volumes in Block mode; kopia can")
-        await self.restore(
-            repository,
-            snapshot,
-            target.path,
-            only=target.only,
-            size_bytes=target.size_bytes,
-            on_progress=on_progress,
-        )
+        root = target.path / target.only
+        keeps = target.keep_unchanged and commands.keeps_unchanged(await self._version())
+        async with restic_access(self._accesses, repository) as access:
+            holds_something = await existing_files.holds_something(root)
+            if holds_something:
+                await self._compare(access, snapshot, target, existing_files.make_way)
+            command = commands.restore(snapshot, only=target.only, keep_unchanged=keeps)
+            total = target.size_bytes or await self._snapshot_size(access, snapshot)
+            if on_progress is not None:
+                await on_progress(ByteCounts(total_bytes=total, bytes_done=0))
+            async with reporting(MeasuredProgress(target.path, total), on_progress, self._clock):
+                output = Tail(_TEXT_BYTES)
+                await self._run(access, command, output, TRANSFER_SECONDS, directory=target.path)
+            if holds_something and target.delete_extra:
+                await self._compare(access, snapshot, target, existing_files.remove_extra)
+            if on_progress is not None:
+                await on_progress(ByteCounts(total_bytes=total, bytes_done=total))
+
+    async def _compare(
+        self,
+        access: OpenedRepository,
+        snapshot: str,
+        target: Target,
+        work: Callable[[Path, Iterable[SavedDirectory]], Awaitable[None]],
+    ) -> None:
+        """Go through all directories of a snapshot, and do the work in those of the target. UploaderError."""
+        private = access.password_file.parent if access.password_file is not None else None
+        with TemporaryFile(dir=private) as printed:
+            await self._run(access, commands.list_files(snapshot), printed.raw, LONG_SECONDS)
+            printed.seek(0)
+            await work(target.path / target.only, saved_directories(printed, target.only))
 
     async def maintain(self, repository: Repository) -> None:
         """As in `Uploader`: free the space of data that no snapshot needs. Raises UploaderError."""
@@ -308,7 +318,7 @@ class Restic:
         self,
         access: OpenedRepository,
         arguments: Arguments,
-        stdout: Tail | BackupOutput,
+        stdout: Tail | BackupOutput | RawIOBase,
         deadline_seconds: float,
         *,
         directory: Path | None = None,
@@ -316,7 +326,7 @@ class Restic:
         shown = commands.shown_line(arguments, access, program=self._program)
         line = commands.command_line(arguments, access, program=self._program)
         code, stderr = await self._child(shown, line, stdout, access.environment, deadline_seconds, directory)
-        said = without_credentials(stdout.text)
+        said = "" if isinstance(stdout, RawIOBase) else without_credentials(stdout.text)
         log.debug(
             "Ran restic",
             extra={
@@ -335,7 +345,7 @@ class Restic:
         self,
         shown: str,
         line: list[str],
-        stdout: OutputConsumer,
+        stdout: OutputConsumer | RawIOBase,
         environment: Mapping[str, str],
         deadline_seconds: float,
         directory: Path | None,

@@ -20,6 +20,7 @@ HOST = "velero"
 _SNAPSHOT_ID = re.compile(r"[0-9a-f]{4,64}")
 _FIRST_WITH_REPOSITORY_VERSION = (0, 14)
 _FIRST_WITH_LINK_TARGETS = (0, 16)
+_FIRST_WITH_OVERWRITE = (0, 17)
 _VERSION = re.compile(r"restic ([0-9]+)\.([0-9]+)")
 
 
@@ -98,10 +99,21 @@ def stats(snapshot: str) -> Arguments:
     return ("stats", _checked(snapshot), "--json")
 
 
-def restore(snapshot: str, *, only: str = "") -> Arguments:
-    """Restore into the working directory: all, or what is below one directory of the snapshot."""
+def restore(snapshot: str, *, only: str = "", keep_unchanged: bool = False) -> Arguments:
+    """Restore into the working directory: all, or what is below one directory of the snapshot.
+
+    Args:
+        keep_unchanged: leave files that have the size and time of the snapshot (`keeps_unchanged`).
+    """
     flags = ("--target=.", f"--include=/{only}") if only else ("--target=.",)
+    if keep_unchanged:
+        flags = (*flags, "--overwrite=if-changed")
     return ("restore", _checked(snapshot), *flags)
+
+
+def list_files(snapshot: str) -> Arguments:
+    """List all files of a snapshot, each directory before its content."""
+    return ("ls", _checked(snapshot), "--json")
 
 
 def find_file(snapshot: str, name: str) -> Arguments:
@@ -129,6 +141,12 @@ def keeps_link_targets(version_output: str) -> bool:
     """Whether targets of links that are not UTF-8 are kept, by what `restic version` prints."""
     found = _VERSION.search(version_output)
     return found is None or (int(found[1]), int(found[2])) >= _FIRST_WITH_LINK_TARGETS
+
+
+def keeps_unchanged(version_output: str) -> bool:
+    """Whether `restore` can leave unchanged files, by what `restic version` prints."""
+    found = _VERSION.search(version_output)
+    return found is None or (int(found[1]), int(found[2])) >= _FIRST_WITH_OVERWRITE
 
 
 def unlock() -> Arguments:

@@ -1,8 +1,13 @@
 """Parsers of restic's output; missing and new fields do no harm. Pure. (docs/spec: PVL 7.4)"""
 
 import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
 
 from pinnace.volumes.uploader.errors import UnexpectedOutput
+from pinnace.volumes.uploader.existing_files import FileType, SavedDirectory, SavedFile
 from pinnace.volumes.uploader.output import ByteCounts, json_object, listed_snapshots, positive_number
 
 MAXIMUM_LINE_BYTES = 1 << 20
@@ -11,6 +16,15 @@ MAXIMUM_LINE_BYTES = 1 << 20
 
 SHORT_ID_LENGTH = 8
 _ID = re.compile(r"[0-9a-f]{8,64}")
+_TYPES: Final = {"file": FileType.FILE, "dir": FileType.DIRECTORY, "symlink": FileType.LINK}
+_REPLACED: Final = "\ufffd"
+"""What restic lists in the place of a byte that is not UTF-8."""
+
+
+class _Node(msgspec.Struct):
+    struct_type: str = ""
+    type: str = ""
+    path: str = ""
 
 
 class BackupOutput:
@@ -109,6 +123,50 @@ def parse_has_file(output: bytes, name: str) -> bool:
     """Whether `ls --json` lists a file of that name at the root."""
     found = (json_object(line) for line in output.splitlines())
     return any(node.get("path") == f"/{name}" and node.get("type") == "file" for node in found)
+
+
+def saved_directories(printed: Iterable[bytes], only: str = "") -> Iterator[SavedDirectory]:
+    """The directories of a snapshot, each behind those in it, by what `ls --json` prints.
+
+    restic itself finds changed files. It lists names that are not UTF-8 with their other bytes replaced.
+
+    Args:
+        only: take only what is below this directory of the snapshot, and the paths from there.
+
+    Raises:
+        UnexpectedOutput: this is no list: nothing may be concluded from it.
+    """
+    # The directories on the way to the last entry; all others are complete.
+    begun: list[tuple[tuple[str, ...], list[SavedFile]]] = [((), [])]
+    for line in printed:
+        try:
+            node = msgspec.json.decode(line, type=_Node)
+        except msgspec.DecodeError as error:
+            raise UnexpectedOutput(f"restic did not list the snapshot: {error}") from error
+        if node.struct_type != "node":
+            continue
+        path = tuple(node.path.split("/")[1:])
+        if only and (path[:1] != (only,) or len(path) == 1):
+            continue
+        path = path[bool(only) :]
+        while begun and begun[-1][0] != path[:-1]:
+            yield from _complete(begun.pop())
+        if not begun or not all(part not in ("", ".", "..") for part in path):
+            raise UnexpectedOutput(f"restic listed {node.path!r} out of order")
+        kind = _TYPES.get(node.type, FileType.OTHER)
+        name = path[-1]
+        begun[-1][1].append(SavedFile(name=name, type=kind, is_lossy=_REPLACED in name))
+        if kind is FileType.DIRECTORY:
+            begun.append((path, []))
+    while begun:
+        yield from _complete(begun.pop())
+
+
+def _complete(found: tuple[tuple[str, ...], list[SavedFile]]) -> Iterator[SavedDirectory]:
+    """A directory whose content is known; none if its name is not, as another one may be listed by it."""
+    path, files = found
+    if not any(_REPLACED in part for part in path):
+        yield SavedDirectory(path=path, files=files)
 
 
 def _is_summary(line: bytes | bytearray) -> bool:

@@ -5,6 +5,7 @@ UploaderError           the base; the text holds no secret
 ├── AccessError             location, Secret or credentials could not be read; trying later may help
 ├── Unsupported       the program cannot save or restore volumes of this kind
 ├── InvalidSnapshot         a text is not a snapshot id
+├── TargetFailed            what a volume holds could not be read, or not be removed
 ├── UnexpectedOutput        the program succeeded, but its output lacks the expected result
 ├── CommandTimeout          the program did not end in time and was ended
 └── CommandFailed           the program ended with an error, or could not be started
@@ -18,6 +19,8 @@ UploaderError           the base; the text holds no secret
     ├── DataDamaged         data that snapshots need is missing in the repository, or is not what was stored
     └── FilesUnreadable     files of the volume could not be read, so nothing was saved
 """
+
+from pathlib import Path
 
 
 class UploaderError(Exception):
@@ -41,6 +44,14 @@ class InvalidSnapshot(UploaderError):
 
     def __init__(self, text: str) -> None:
         super().__init__(f"{text[:80]!r} is not the id of a snapshot")
+
+
+class TargetFailed(UploaderError):
+    """What a volume holds already could not be read, or not be removed."""
+
+    def __init__(self, root: Path, error: OSError) -> None:
+        where = f" at {error.filename!r}" if error.filename else ""
+        super().__init__(f"the files in the volume {root} cannot be read or removed{where}: {error.strerror}")
 
 
 class UnexpectedOutput(UploaderError):

@@ -72,11 +72,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A directory or device to restore a snapshot to.
 
     Attributes:
-        path: a directory or, for a volume in Block mode, a device. Nothing in a directory is removed.
+        path: a directory or, for a volume in Block mode, a device. What a directory holds is written over.
         size_bytes: the size of the snapshot, for the progress; 0 if it is not known.
         only: restore only what is below this directory of the snapshot.
         parallel: how many files are written at once; 0 for the program's own choice.
         sparse: write long runs of zeros as holes.
+        keep_unchanged: do not write files that have the size and time of the snapshot; the other ones of a
+            directory are written. A program that cannot writes all.
+        delete_extra: remove from a directory what the snapshot does not have, when all is written.
     """
 
     path: Path
@@ -84,6 +87,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     only: str = ""
     parallel: int = 0
     sparse: bool = False
+    keep_unchanged: bool = False
+    delete_extra: bool = False
 
 
 class Saver(Protocol):
