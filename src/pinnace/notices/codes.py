@@ -115,6 +115,7 @@ class Code(enum.StrEnum):
     # Restore: volumes
     VOLUME_DATA_NOT_SAVED = "volume-data-not-saved"
     VOLUME_DATA_NOT_RESTORED = "volume-data-not-restored"
+    EXISTING_DATA_KEPT = "existing-data-kept"
     VOLUME_IN_USE = "volume-in-use"
     VOLUME_NOT_FREED = "volume-not-freed"
     VOLUME_EMPTY = "volume-empty"
@@ -503,8 +504,13 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
         " With --without-volume-data it is a warning.",
     ),
     Code.VOLUME_DATA_NOT_RESTORED: Explanation(
-        "The data of a volume is in the backup and did not come back. The claim stays unbound, or the pod was"
-        " left out, so that nothing starts on an empty volume."
+        "The data of a volume is in the backup and did not come back. A new claim stays unbound, or the pod"
+        " was left out, so that nothing starts on an empty volume; a claim that exists keeps the data that it"
+        " has."
+    ),
+    Code.EXISTING_DATA_KEPT: Explanation(
+        "The restore asked for data in claims that exist, and the backup has none that can be written into"
+        " this one. It was left as it is."
     ),
     Code.VOLUME_IN_USE: Explanation(
         "A PersistentVolume exists and is bound to another claim, so it was left as it is."

@@ -20,6 +20,10 @@ class ClusterClient(Protocol):
         """Read one object."""
         ...
 
+    async def list_all(self, resource: APIResource, namespace: str | None = None) -> list[JSONObject]:
+        """The objects of a kind in a namespace."""
+        ...
+
     async def create_bytes(
         self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
     ) -> bytes:

@@ -95,6 +95,7 @@ class Passes:
         """Report what can be known only when all follow-ups have ended."""
         run = self._run
         self._report(run.pods.results())
+        self._report(run.existing_claims.left())
         self._report(await run.quotas.exceeded())
         patched, looked = Results(), await run.volume_patches.look()
         for namespace, problem in looked.problems:

@@ -222,6 +222,40 @@ def test_the_word_after_a_flag_is_its_value(capsys: pytest.CaptureFixture[str]) 
     assert 'metadata.name: invalid value "--wait"' in capsys.readouterr().err
 
 
+IN_PLACE = ["--location", "nowhere", "restore", "create", "b", "--from-backup", "x", "--dry-run=client"]
+
+
+def test_data_for_claims_that_exist_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--existing-volume-data-policy", "incremental", "--delete-extra-files", "-o", "json"]
+
+    spec = printed(capsys, *IN_PLACE, *flags)["spec"]
+
+    assert spec["existingVolumeDataPolicy"] == "incremental"
+    assert spec["uploaderConfig"] == {"deleteExtraFiles": True}
+
+
+@pytest.mark.spec("AFT-152")
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            ["--existing-volume-data-policy", "some"],
+            "existing-volume-data-policy has invalid value, it accepts only none, full, incremental as value",
+        ),
+        (
+            ["--delete-extra-files"],
+            "--delete-extra-files needs --existing-volume-data-policy full or incremental",
+        ),
+    ],
+    ids=["unknown", "alone"],
+)
+def test_a_wrong_wish_for_data_in_existing_claims_is_refused(
+    capsys: pytest.CaptureFixture[str], flags: list[str], said: str
+) -> None:
+    assert run([*IN_PLACE, *flags]) != 0
+    assert said in capsys.readouterr().err
+
+
 FROM_X = ["--location", "nowhere", "restore", "create", "b", "--from-backup", "x"]
 
 

@@ -20,7 +20,7 @@ from pinnace.api.definitions.container_schema import container_schema
 from pinnace.api.fields import CONTAINERS_KEY
 from pinnace.api.values.counts import counted
 from pinnace.api.velero.backup import BackupSpec
-from pinnace.api.velero.restore import RestoreSpec, RestoreUploader
+from pinnace.api.velero.restore import RestoreSpec
 from pinnace.api.velero.schedule import ScheduleSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocationSpec
 from pinnace.api.velero.storage_location import BackupStorageLocationSpec
@@ -71,23 +71,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
             instead="leave it out: volumes are snapshotted one by one",
             schema=_TEXT,
             same=("velero.io/volume-group",),  # written into every spec by Velero 1.18
-        ),
-    },
-    RestoreSpec: {
-        "existingVolumeDataPolicy": NotSupported(
-            since="1.19",
-            effect="data of volumes is restored into claims that exist",
-            instead="leave it out, and delete the claims whose data is to be restored",
-            schema=_TEXT,
-            same=("none",),
-        ),
-    },
-    RestoreUploader: {
-        "deleteExtraFiles": NotSupported(
-            since="1.19",
-            effect="files that the backup does not have are removed from existing volumes",
-            instead="leave it out, and delete the claims whose data is to be restored",
-            schema={"type": "boolean", "nullable": True},
         ),
     },
 }

@@ -112,12 +112,15 @@ class DataDownloadSpec(DataMovementSpec, rename="camel", kw_only=True):
         snapshot_id: The snapshot in the repository.
         node_os: The operating system of the node that the volume is for.
         snapshot_size: Number of bytes of the data.
+        restore_type: The existingVolumeDataPolicy of the restore: incremental keeps files of the same size
+            and time.
     """
 
     target_volume: Annotated[TargetVolume, REQUIRED] = field(default_factory=TargetVolume)
     snapshot_id: Annotated[str, REQUIRED] = field(name="snapshotID", default="")
     node_os: str = field(name="nodeOS", default="")
     snapshot_size: Int64 = 0
+    restore_type: str = ""
 
 
 class DataDownloadStatus(TransferStatus, rename="camel", kw_only=True):

@@ -80,6 +80,8 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
         uploader_settings: Settings of the program.
         cancel: Whether to stop the work.
         snapshot_size: Number of bytes of the data; 0 where that is not known.
+        restore_type: The existingVolumeDataPolicy of the restore: incremental keeps files of the same size
+            and time.
     """
 
     pod: Annotated[ObjectReference, REQUIRED] = field(default_factory=ObjectReference)
@@ -92,6 +94,7 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
     uploader_settings: Annotated[dict[str, str], NULLABLE] = {}
     cancel: bool = False
     snapshot_size: Int64 = 0
+    restore_type: str = ""
 
 
 class PodVolumeRestoreStatus(TransferStatus, rename="camel", kw_only=True):

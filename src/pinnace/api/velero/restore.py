@@ -32,6 +32,17 @@ class ExistingResourcePolicy(StrEnum):
     RECREATE = "recreate"
 
 
+class ExistingVolumeDataPolicy(StrEnum):
+    """What is done with the data of a claim that exists already. Empty counts as none.
+
+    A field of later versions of Velero. (docs/spec: AFT 6)
+    """
+
+    NONE = "none"
+    FULL = "full"
+    INCREMENTAL = "incremental"
+
+
 class ExecRestoreHook(Struct, rename="camel", kw_only=True):
     """A command to run in a container of a restored pod. No shell is involved.
 
@@ -129,10 +140,13 @@ class RestoreUploader(Struct, rename="camel", kw_only=True):
         write_sparse_files: Whether long runs of zeros become holes in the files.
         parallel_files_download: How many files of a volume are written at once; the program's default
             when 0.
+        delete_extra_files: Whether files that the backup does not have are removed from volumes that exist;
+            only with existingVolumeDataPolicy. A field of later versions of Velero.
     """
 
     write_sparse_files: Annotated[bool | None, NULLABLE] = None
     parallel_files_download: int = 0
+    delete_extra_files: Annotated[bool | None, NULLABLE] = None
 
 
 class RestoreSpec(Struct, rename="camel", kw_only=True):
@@ -166,6 +180,9 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
             Velero.
         skip_default_resource_modifier: Leaves out the rules that the server applies to restores without a
             resourceModifier. A field of later versions of Velero.
+        existing_volume_data_policy: What is done with the data of claims that exist already: none leaves it,
+            full writes all files of the backup over it, incremental those whose size or time differs. A
+            field of later versions of Velero.
     """
 
     backup_name: Annotated[str, ALWAYS] = ""
@@ -188,6 +205,12 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
     uploader_config: Annotated[RestoreUploader | None, NULLABLE] = None
     resource_policy: Annotated[ConfigReference | None, NULLABLE] = None
     skip_default_resource_modifier: Annotated[bool | None, NULLABLE] = None
+    existing_volume_data_policy: Annotated[str, NULLABLE] = ""
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether data is restored into claims that exist."""
+        return self.existing_volume_data_policy not in ("", ExistingVolumeDataPolicy.NONE)
 
 
 class RestoreProgress(Struct, rename="camel", kw_only=True):

@@ -7,7 +7,13 @@ from pinnace.api.chosen_objects import ChosenObjects, encode_chosen, parse_objec
 from pinnace.api.meta import ConfigReference, ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.validation import namespace_problem
-from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatusSpec, RestoreUploader
+from pinnace.api.velero.restore import (
+    ExistingVolumeDataPolicy,
+    Restore,
+    RestoreSpec,
+    RestoreStatusSpec,
+    RestoreUploader,
+)
 from pinnace.cli.build import check_metadata, check_not_negative, check_selectors
 from pinnace.cli.common.options import RestoreContentOptions
 from pinnace.cli.errors import InvalidInput
@@ -27,6 +33,7 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
         spec.resource_modifier = ConfigReference(kind="configmap", name=options.resource_modifier_configmap)
     if options.resource_policies_configmap:
         spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
+    _set_data_policy(spec, options)
     if options.skip_default_resource_modifier:
         spec.skip_default_resource_modifier = True
     metadata = ObjectMeta(
@@ -43,6 +50,21 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
         metadata.annotations[labels.CHOSEN_OBJECTS] = encode_chosen(chosen)
     check_metadata(metadata)
     return Restore(metadata=metadata, spec=spec)
+
+
+def _set_data_policy(spec: RestoreSpec, options: RestoreCreateOptions) -> None:
+    """Ask for data in claims that exist. Raises InvalidInput. (docs/spec: AFT 6.1)"""
+    spec.existing_volume_data_policy = options.existing_volume_data_policy
+    if spec.existing_volume_data_policy not in ("", *ExistingVolumeDataPolicy):
+        raise InvalidInput(
+            "existing-volume-data-policy has invalid value, it accepts only none, full, incremental as value"
+        )
+    if options.delete_extra_files is None:
+        return
+    if options.delete_extra_files and not spec.is_in_place:
+        raise InvalidInput("--delete-extra-files needs --existing-volume-data-policy full or incremental")
+    spec.uploader_config = spec.uploader_config or RestoreUploader()
+    spec.uploader_config.delete_extra_files = options.delete_extra_files
 
 
 def _namespace_mapping(options: RestoreCreateOptions) -> dict[str, str]:

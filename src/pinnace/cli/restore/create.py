@@ -24,7 +24,7 @@ from pinnace.cli.declaring.fields import (
     tristate,
 )
 from pinnace.cli.declaring.types import Enum, NameArgument
-from pinnace.cli.declaring.values import BACKUP, NEW, RESOURCES, SCHEDULE, CompletionSource, Value
+from pinnace.cli.declaring.values import BACKUP, NEW, RESOURCES, SCHEDULE, CompletionSource, Value, one_of
 from pinnace.cli.output.printing import OutputOptions
 
 
@@ -101,6 +101,16 @@ class RestoreCreateOptions(
         help="What to do with objects that exist and differ: none leaves them alone, update patches them to"
         " the"
         " version in the backup, recreate also deletes and creates again what cannot be patched.",
+    )
+    existing_volume_data_policy: str = text(
+        section=Section.VOLUMES,
+        value=one_of("none", "full", "incremental"),
+        help="What to do with the data of claims that exist: none leaves it, full writes all files of the"
+        " backup over it, incremental those whose size or time differs.",
+    )
+    delete_extra_files: bool | None = tristate(
+        section=Section.VOLUMES,
+        help="With --existing-volume-data-policy: remove files that the backup does not have.",
     )
     status_include_resources: Sequence[str] = comma_list(
         section=Section.WHAT, value=RESOURCES, help="Resource types whose status is restored, '*' for all."

@@ -5,6 +5,7 @@ from typing import Final
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.data_movement import KNOWN_MOVERS, DataDownload
+from pinnace.api.velero.restore import ExistingVolumeDataPolicy
 from pinnace.controllers.node.moving import STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import whole_number
@@ -44,6 +45,8 @@ class DataDownloadWork:
             size_bytes=spec.snapshot_size,
             parallel=whole_number(config.get("ParallelFilesDownload", "")),
             sparse=config.get("WriteSparseFiles") == "true",
+            keep_unchanged=spec.restore_type == ExistingVolumeDataPolicy.INCREMENTAL,
+            delete_extra=config.get("DeleteExtraFiles") == "true",
         )
         try:
             async with self._moving.held(content):

@@ -17,6 +17,7 @@ from pinnace.api import phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumeRestore
+from pinnace.api.velero.restore import ExistingVolumeDataPolicy
 from pinnace.controllers.node.holding import NODE_ANNOTATION, Holding, was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders, whole_number
@@ -157,6 +158,8 @@ class PodVolumeRestoreWork:
             size_bytes=self._size(pod_volume),
             parallel=whole_number(settings.get("ParallelFilesDownload", "")),
             sparse=settings.get("WriteSparseFiles") == "true",
+            keep_unchanged=spec.restore_type == ExistingVolumeDataPolicy.INCREMENTAL,
+            delete_extra=settings.get("DeleteExtraFiles") == "true",
         )
         try:
             if migrated and await self._uploaders.has_file(place, spec.snapshot_id, CSI_NOTES):

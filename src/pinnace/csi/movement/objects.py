@@ -128,6 +128,7 @@ def new_download(restore: Restore, claim: JSONObject, moved: MovedVolume, locati
             "snapshotID": moved.snapshot,
             "sourceNamespace": moved.source_namespace,
             "operationTimeout": str(timeout) if timeout is not None else "10m0s",
+            "restoreType": "",  # of a new volume; Velero's later definitions require the field
             **({"nodeOS": moved.node_os} if moved.node_os else {}),
             **({"snapshotSize": moved.size_bytes} if moved.size_bytes else {}),
         },

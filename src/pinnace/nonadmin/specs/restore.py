@@ -16,7 +16,7 @@ from pinnace.api.nonadmin.restore_limits import (
 )
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.selection.label_choice import label_choice_errors
-from pinnace.api.velero.restore import RestoreSpec
+from pinnace.api.velero.restore import ExistingVolumeDataPolicy, RestoreSpec
 from pinnace.nonadmin.objects import present
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.enforcement import filled_in, violation
@@ -63,6 +63,11 @@ def restore_problem(
             return f"{_RESTRICTED}.{name} is restricted"
     if spec.get("existingResourcePolicy") == RESTRICTED_POLICY:
         return f"{_RESTRICTED}.existingResourcePolicy is restricted, can only be none or update"
+    # It would write over data that pods of the namespace may use by then.
+    if spec.get("existingVolumeDataPolicy") not in (None, "", ExistingVolumeDataPolicy.NONE):
+        return f"{_RESTRICTED}.existingVolumeDataPolicy is restricted, can only be none"
+    if mapping(spec, "uploaderConfig").get("deleteExtraFiles"):
+        return f"{_RESTRICTED}.uploaderConfig.deleteExtraFiles is restricted"
     if spec.get("includeClusterResources"):
         return f"{_RESTRICTED}.includeClusterResources is restricted, can only be set to false"
     parallel = mapping(spec, "uploaderConfig").get("parallelFilesDownload")

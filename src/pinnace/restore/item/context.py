@@ -39,6 +39,7 @@ from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.request import RestoreRequest, RestoreSettings
 from pinnace.restore.selection.reading import ItemKey, ItemReader
+from pinnace.restore.volumes.in_place import ExistingClaims
 from pinnace.restore.volumes.moved_data import MovedData
 from pinnace.restore.volumes.patches import VolumePatches
 from pinnace.restore.volumes.preparing import SavedVolumes, VolumePreparer
@@ -217,6 +218,17 @@ class RestoreRun:
             moved_data=self.collaborators.moved_data is not None,
         )
         return VolumeDataKeeper.of(self.request.records, self.archive, self.restore, can)
+
+    @cached_property
+    def existing_claims(self) -> ExistingClaims:
+        """Decides which claims that exist get data."""
+        return ExistingClaims(
+            client=self.cluster.client,
+            is_wanted=self.restore.spec.is_in_place,
+            labels=self.labels,
+            pod_volumes=self.request.records.pod_volumes,
+            elsewhere=self.volume_data.why_not_in_place(),
+        )
 
     @cached_property
     def volumes(self) -> VolumePreparer:

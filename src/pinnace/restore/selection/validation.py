@@ -17,7 +17,7 @@ from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
-from pinnace.api.velero.restore import ExistingResourcePolicy, Restore, RestoreSpec
+from pinnace.api.velero.restore import ExistingResourcePolicy, ExistingVolumeDataPolicy, Restore, RestoreSpec
 from pinnace.restore.errors import BackupLookupError
 
 NON_RESTORABLE: Final = (
@@ -125,11 +125,14 @@ def list_errors(spec: RestoreSpec) -> list[str]:
 
 
 def _policy_errors(spec: RestoreSpec) -> list[str]:
-    """The validation errors of the policies for existing objects and for statuses."""
+    """The validation errors of the policies for existing objects and their data, and for statuses."""
     errors = []
     policy, known = spec.existing_resource_policy, [str(each) for each in ExistingResourcePolicy]
     if policy and policy not in known:
         errors.append(f'Invalid existingResourcePolicy "{policy}": it is one of {", ".join(known)}')
+    data_policy, known = spec.existing_volume_data_policy, [str(each) for each in ExistingVolumeDataPolicy]
+    if data_policy and data_policy not in known:
+        errors.append(f"Invalid ExistingVolumeDataPolicy: {data_policy}")
     if spec.restore_status is not None:
         wanted = spec.restore_status
         errors += [
@@ -153,9 +156,15 @@ def _object_errors(restore: Restore) -> list[str]:
 
 def _uploader_errors(spec: RestoreSpec) -> list[str]:
     """The validation errors of the settings for the uploader."""
-    if spec.uploader_config is not None and spec.uploader_config.parallel_files_download < 0:
-        return ["uploaderConfig.parallelFilesDownload must not be negative"]
-    return []
+    config, errors = spec.uploader_config, []
+    if config is not None and config.parallel_files_download < 0:
+        errors.append("uploaderConfig.parallelFilesDownload must not be negative")
+    if config is not None and config.delete_extra_files and not spec.is_in_place:
+        errors.append(
+            "uploaderConfig.deleteExtraFiles needs existingVolumeDataPolicy full or incremental: without it"
+            " files of existing volumes are not removed"
+        )
+    return errors
 
 
 async def _find_source(

@@ -49,6 +49,11 @@ _WITH_NODE_AGENTS: Final = (
 )
 _WITHOUT_DATA: Final = "with --without-volume-data it comes back empty"
 
+_NOT_IN_PLACE: Final = (
+    "it was moved into the backup location, and only data of pod volumes is restored into claims that exist:"
+    " delete the claim and restore again"
+)
+
 
 class DataLoss(msgspec.Struct, frozen=True, kw_only=True):
     """Why the data of a volume is not restored, and what the user can do."""
@@ -212,6 +217,11 @@ class VolumeDataKeeper(msgspec.Struct):
     def claims_with_new_volumes(self) -> frozenset[Claim]:
         """The claims that must not be bound to their old volumes."""
         return self.snapshotted.union(self.lost)
+
+    def why_not_in_place(self) -> dict[Claim, str]:
+        """Why data is not restored into claims that exist, by claim, for data that is in no pod volume."""
+        lost = {claim: f"{loss.reason}: {loss.advice}" for claim, loss in self.lost.items()}
+        return {**lost, **dict.fromkeys(self.moved, _NOT_IN_PLACE)}
 
     def prepare_snapshot(self, snapshot: JSONObject) -> None:
         """Note on a VolumeSnapshot, in place, what is known of its content; while it has its status."""

@@ -26,6 +26,8 @@ from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
 log = logging.getLogger(__name__)
 
 
+DELETE_EXTRA_FILES: Final = "DeleteExtraFiles"
+"""A setting of the node agent, for every uploader."""
 TIMED_OUT: Final = "timed out waiting for all PodVolumeRestores to complete"
 
 
@@ -185,7 +187,10 @@ def new_pod_volume_restore(
             "repoIdentifier": repository.spec.restic_identifier,
             "snapshotID": snapshot.id,
             "uploaderType": uploader_of(repository),
-            **_of_kopia(restore, repository, snapshot),
+            # Velero's later definitions require the field.
+            "restoreType": restore.spec.existing_volume_data_policy if restore.spec.is_in_place else "",
+            **_settings(restore, repository),
+            **_of_kopia(repository, snapshot),
         },
         "status": {"progress": {}},
     }
@@ -197,17 +202,25 @@ def restore_settings(restore: Restore) -> dict[str, str]:
     if config is None:
         return {}
     settings = {"WriteSparseFiles": "true"} if config.write_sparse_files else {}
+    if config.delete_extra_files:
+        settings[DELETE_EXTRA_FILES] = "true"
     if config.parallel_files_download:
         settings["ParallelFilesDownload"] = str(config.parallel_files_download)
     return settings
 
 
-def _of_kopia(restore: Restore, repository: BackupRepository, snapshot: SavedSnapshot) -> JSONObject:
+def _settings(restore: Restore, repository: BackupRepository) -> JSONObject:
+    """The settings that the uploader of the repository takes."""
+    settings = restore_settings(restore)
+    if uploader_of(repository) == RESTIC_REPOSITORY:
+        settings = {name: value for name, value in settings.items() if name == DELETE_EXTRA_FILES}
+    return {"uploaderSettings": settings} if settings else {}
+
+
+def _of_kopia(repository: BackupRepository, snapshot: SavedSnapshot) -> JSONObject:
     """The settings that only other uploaders than restic need."""
     fields: JSONObject = {}
     if uploader_of(repository) != RESTIC_REPOSITORY:
-        if settings := restore_settings(restore):
-            fields["uploaderSettings"] = settings
         fields["sourceNamespace"] = repository.spec.volume_namespace
         if snapshot.size_bytes:
             fields["snapshotSize"] = snapshot.size_bytes

@@ -63,17 +63,6 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
             {"template": {"volumeGroupSnapshotLabelKey": "group"}},
             "spec.template.volumeGroupSnapshotLabelKey",
         ),
-        *(
-            pytest.param(kind, spec, path, marks=pytest.mark.found("G4"))
-            for kind, spec, path in (
-                ("Restore", {"existingVolumeDataPolicy": "full"}, "spec.existingVolumeDataPolicy"),
-                (
-                    "Restore",
-                    {"uploaderConfig": {"writeSparseFiles": True, "deleteExtraFiles": True}},
-                    "spec.uploaderConfig.deleteExtraFiles",
-                ),
-            )
-        ),
     ],
 )
 def test_a_field_that_is_not_supported_is_an_error_that_names_it(

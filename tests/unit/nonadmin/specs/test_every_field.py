@@ -80,6 +80,7 @@ RESTORE: Final[dict[str, tuple[Any, str]]] = {
     "resourceModifier": ({"kind": "configmap", "name": "x"}, REFUSED),
     "resourcePolicy": ({"kind": "configmap", "name": "x"}, REFUSED),
     "skipDefaultResourceModifier": (True, REFUSED),
+    "existingVolumeDataPolicy": ("full", REFUSED),
     "itemOperationTimeout": ("2h0m0s", PASSED),
     "uploaderConfig": ({"writeSparseFiles": True}, PASSED),
 }

@@ -187,6 +187,7 @@ RESTORE_CASES: dict[str, tuple[Any, Any, Any, str]] = {
 NOT_ENFORCED_RESTORE = {
     "backupName", "scheduleName", "includedNamespaces", "excludedNamespaces", "namespaceMapping",
     "restoreStatus", "resourceModifier", "skipDefaultResourceModifier", "resourcePolicy",
+    "existingVolumeDataPolicy",
 }  # fmt: skip
 
 

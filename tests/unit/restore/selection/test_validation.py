@@ -189,6 +189,28 @@ async def test_an_unknown_policy_for_existing_objects_is_refused() -> None:
     assert found[-1].errors == ('Invalid existingResourcePolicy "foo": it is one of none, update, recreate',)
 
 
+@pytest.mark.spec("AFT-152")
+async def test_an_unknown_policy_for_the_data_of_existing_claims_is_refused() -> None:
+    found = [
+        await validated(backup("b"), backup_name="b", existing_volume_data_policy=policy)
+        for policy in ("", "none", "full", "incremental", "some")
+    ]
+
+    assert [one.errors for one in found[:4]] == [(), (), (), ()]
+    assert found[4].errors == ("Invalid ExistingVolumeDataPolicy: some",)
+
+
+async def test_removing_extra_files_needs_the_policy() -> None:
+    config = RestoreUploader(delete_extra_files=True)
+    alone = await validated(backup("b"), backup_name="b", uploader_config=config)
+    both = await validated(
+        backup("b"), backup_name="b", uploader_config=config, existing_volume_data_policy="full"
+    )
+
+    assert alone.errors[0].startswith("uploaderConfig.deleteExtraFiles needs existingVolumeDataPolicy")
+    assert both.errors == ()
+
+
 async def test_a_negative_number_of_files_at_once_is_refused() -> None:
     found = await validated(
         backup("b"), backup_name="b", uploader_config=RestoreUploader(parallel_files_download=-1)

@@ -57,6 +57,7 @@ async def test_the_pod_volume_restores_of_a_pod(scene: PodVolumeScene) -> None:
         "repoIdentifier": "s3:x/restic/shop",
         "snapshotID": "11111111",
         "uploaderType": "restic",
+        "restoreType": "",
     }
     assert (second["spec"]["volume"], second["spec"]["snapshotID"]) == ("two", "22222222")
 
@@ -125,6 +126,28 @@ async def test_settings_of_the_uploader_are_given_to_kopia_and_not_to_restic(sce
     specs = {obj["spec"]["volume"]: obj["spec"] for obj in scene.cluster.of(PLURAL)}
     assert "uploaderSettings" not in specs["one"]
     assert specs["two"]["uploaderSettings"] == {"WriteSparseFiles": "true", "ParallelFilesDownload": "3"}
+
+
+@pytest.mark.spec("AFT-150", "AFT-151")
+@pytest.mark.parametrize(
+    ("policy", "sent"), [("", ""), ("none", ""), ("full", "full"), ("incremental", "incremental")]
+)
+async def test_the_policy_for_existing_claims_reaches_every_agent(
+    scene: PodVolumeScene, policy: str, sent: str
+) -> None:
+    scene.add_kopia()
+    config = RestoreUploader(delete_extra_files=bool(sent))
+    spec = RestoreSpec(backup_name="b", uploader_config=config, existing_volume_data_policy=policy)
+    asked = msgspec.structs.replace(RESTORE, spec=spec)
+    made = PodVolumeRestores(scene.cluster.client, asked, "default", scene.run(None))
+    snapshots = {"one": SavedSnapshot("11111111"), "two": SavedSnapshot("2" * 32, "kopia")}
+
+    assert await made.restore_pod_volumes(a_pod(empty_dir("one"), empty_dir("two")), "shop", snapshots) == []
+
+    settings = {"DeleteExtraFiles": "true"} if sent else None
+    for obj in scene.cluster.of(PLURAL):
+        assert obj["spec"]["restoreType"] == sent
+        assert obj["spec"].get("uploaderSettings") == settings
 
 
 @pytest.mark.found("DOC16")

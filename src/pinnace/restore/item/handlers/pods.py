@@ -59,6 +59,8 @@ class PodRestoreHandler(JobRestoreHandler):
                 ref.warn(results, Code.POD_BESIDE_ITS_JOB, warning)
         if not await run.volume_data.admits_pod(ref, item, partial(self.visit.exists, item), results):
             raise LeftOut("it would start without the data of its volumes", Outcome.FAILED)
+        if not await run.existing_claims.admits_pod(ref, item, results):
+            raise LeftOut("the data of its volumes may not be written", Outcome.FAILED)
 
     async def after(self, sent: Prepared, applied: Applied) -> None:
         """Give a new pod its claims, its data and its hooks; say what an existing one misses."""

@@ -57,7 +57,10 @@ class ClaimRestoreHandler(RestoreHandler):
         """Record it, start the restore of moved data, and remember the settings of its volume."""
         run, ref, results = self.visit.run, self.visit.ref, self.visit.results
         await run.storage_classes.check_claim(sent, applied, results)
+        if applied.in_cluster is not None:
+            run.existing_claims.found(ref, results)
         if applied.created is not None:
+            run.existing_claims.created(ref)
             claim = orjson.loads(applied.created)
             run.volume_records.claim_created(ref, claim)
             await run.moved_data.restore(run.restore, ref, claim, results)
