@@ -1,39 +1,16 @@
 """Downloads of tenants, who cannot see the server's namespace. (docs/spec: NAC 13)"""
 
 from io import BytesIO
-from typing import Any, cast
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.nonadmin.reading import TenantBackend
 from pinnace.client import lease
 from pinnace.client.errors import ClientError
 from pinnace.client.interface import DownloadOptions, fetch
-from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import APIResource
-
-
-class SilentCluster:
-    """Keeps download requests, answers them by a status at most, and has no Lease."""
-
-    def __init__(self, status: dict[str, Any] | None = None) -> None:
-        self.status = status or {}
-
-    async def create(self, _resource: object, body: dict[str, Any], _namespace: str) -> dict[str, Any]:
-        return {**body, "status": self.status}
-
-    async def get(self, resource: APIResource, name: str, _namespace: str = "") -> dict[str, Any]:
-        if resource.name == "leases":
-            raise NotFound(404, reason="NotFound", message=f'leases "{name}" not found')
-        return {}
-
-    async def list_all(self, *_: object, **__: object) -> list[dict[str, Any]]:
-        return []
-
-    async def delete(self, *_: object) -> None:
-        pass
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 
 async def test_a_tenant_is_not_told_to_look_for_a_server_in_its_own_namespace(
@@ -41,7 +18,7 @@ async def test_a_tenant_is_not_told_to_look_for_a_server_in_its_own_namespace(
 ) -> None:
     monkeypatch.setattr(lease, "FIRST_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(lease, "SHORT_LOOK_SECONDS", 0.0)
-    backend = TenantBackend(cast("KubeClient", SilentCluster()), "shop")
+    backend = TenantBackend(ScriptedCluster().client, "shop")
     options = DownloadOptions(timeout_seconds=0.05)
 
     with pytest.raises(ClientError) as caught:
@@ -67,8 +44,12 @@ async def test_a_tenant_is_not_told_to_look_for_a_server_in_its_own_namespace(
     ],
 )
 async def test_a_refused_download_says_why_and_what_to_do(condition: dict[str, str], text: str) -> None:
-    cluster = SilentCluster({"phase": "BackingOff", "conditions": [condition]})
-    backend = TenantBackend(cast("KubeClient", cluster), "shop")
+    def refuse(request: JSONObject) -> None:
+        request["status"] = {"phase": "BackingOff", "conditions": [condition]}
+
+    cluster = ScriptedCluster()
+    cluster.on_create = refuse
+    backend = TenantBackend(cluster.client, "shop")
 
     with pytest.raises(ClientError) as caught:
         await fetch(
