@@ -40,10 +40,7 @@ def shown(activity: Activity, *, is_counted: bool) -> RunActivity:
         total_is_estimate=activity.collected is None and is_counted and not activity.unknown,
         resources=[
             ResourceActivity(
-                name=name,
-                items_done=reading.done,
-                total_items=reading.total,
-                total_is_final=reading.is_final,
+                name=name, items_done=reading.done, total_items=reading.total, total_is_final=reading.is_final
             )
             for name, reading in largest[:MOST]
             if reading.total
@@ -68,12 +65,7 @@ class RunProgress:
     """
 
     def __init__(
-        self,
-        client: KubeClient,
-        resource: APIResource,
-        run: Run,
-        done_field: str,
-        clock: Clock,
+        self, client: KubeClient, resource: APIResource, run: Run, done_field: str, clock: Clock
     ) -> None:
         self.activity = Activity()
         self._client = client

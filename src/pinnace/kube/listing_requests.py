@@ -5,9 +5,7 @@ from contextlib import aclosing
 from functools import partial
 
 from pinnace.api.objects import JSONObject
-from pinnace.kube.answers import (
-    check_list,
-)
+from pinnace.kube.answers import check_list
 from pinnace.kube.lists.listing import PageReader
 from pinnace.kube.lists.pages import Page, parse_page
 from pinnace.kube.requesting import RequestClient

@@ -11,10 +11,7 @@ import msgspec
 from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.fence import Fence
 from pinnace.aio.retrying import random_share
-from pinnace.kube.answers import (
-    Reading,
-    read_document,
-)
+from pinnace.kube.answers import Reading, read_document
 from pinnace.kube.errors import InvalidResponse
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.connection import Transport

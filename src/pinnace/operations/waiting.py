@@ -180,10 +180,7 @@ async def finalize_backup(
 
 
 async def wait_for_backup(
-    context: RunContext,
-    backup: Backup,
-    *,
-    actions: Sequence[AnyBackupItemAction],
+    context: RunContext, backup: Backup, *, actions: Sequence[AnyBackupItemAction]
 ) -> Backup:
     """Wait until the operations of a backup have ended, and finalize it; others are returned as they are.
 
@@ -360,10 +357,7 @@ def _with_texts(result: object, texts: Sequence[str]) -> dict[str, object]:
     if not texts:
         return former
     before = former.get("velero")
-    return {
-        **former,
-        "velero": list(dict.fromkeys([*(before if isinstance(before, list) else ()), *texts])),
-    }
+    return {**former, "velero": list(dict.fromkeys([*(before if isinstance(before, list) else ()), *texts]))}
 
 
 async def _advanced(

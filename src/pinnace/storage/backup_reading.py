@@ -11,18 +11,9 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
 from pinnace.api.volume_info import BackupVolumeInfo
-from pinnace.storage.documents import (
-    StoredObjects,
-    TreeDocument,
-    object_of,
-)
-from pinnace.storage.errors import (
-    UnreadableObject,
-)
-from pinnace.storage.interface import (
-    VersionedStore,
-    save_stream,
-)
+from pinnace.storage.documents import StoredObjects, TreeDocument, object_of
+from pinnace.storage.errors import UnreadableObject
+from pinnace.storage.interface import VersionedStore, save_stream
 from pinnace.storage.location_files import LocationFiles
 
 

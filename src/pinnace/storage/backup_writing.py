@@ -16,13 +16,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_reading import BackupReading
-from pinnace.storage.encoding import encode_list, encode_object
-from pinnace.storage.errors import (
-    BackupExists,
-    ClaimLost,
-    StorageError,
-    combined,
-)
+from pinnace.storage.errors import BackupExists, ClaimLost, StorageError, combined
 from pinnace.storage.location_files import StoredUnchecked
 from pinnace.storage.patience import Patience, impatient
 from pinnace.storage.together import together
@@ -230,14 +224,12 @@ class BackupWriting(BackupReading):
     async def put_volume_infos(self, backup: str, infos: Sequence[BackupVolumeInfo]) -> None:
         """Store what became of the volumes of a backup, which is finished only after them."""
         self._check_writable(f"write backup {backup}")
-        body = await in_thread(encode_list, [encode(info) for info in infos])
-        await self._put(self._layout.target("BackupVolumeInfos", backup), body)
+        await self._put_list("BackupVolumeInfos", backup, [encode(info) for info in infos])
 
     async def put_item_operations(self, backup: str, operations: Sequence[Mapping[str, Any]]) -> None:
         """Store the progress of the operations of a backup, which is finished only after them."""
         self._check_writable(f"write backup {backup}")
-        body = await in_thread(encode_list, operations)
-        await self._put(self._layout.target("BackupItemOperations", backup), body)
+        await self._put_list("BackupItemOperations", backup, operations)
 
     async def finish_backup(
         self,
@@ -263,10 +255,9 @@ class BackupWriting(BackupReading):
         if index is not None:
             await self._put_file(target(DownloadTargetKind.ITEM_INDEX, backup), index)
         if resource_list is not None:
-            body = await in_thread(encode_object, resource_list)
-            await self._put(target(DownloadTargetKind.BACKUP_RESOURCE_LIST, backup), body)
+            await self._put_object(DownloadTargetKind.BACKUP_RESOURCE_LIST, backup, resource_list)
         if results is not None:
-            await self._put(target("BackupResults", backup), await in_thread(encode_object, results))
+            await self._put_object("BackupResults", backup, results)
         await self._put_metadata(backup, metadata)
 
 

@@ -4,15 +4,16 @@ Not here: which files a backup or restore has, and their order.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
+from pinnace.aio.blocking import in_thread
 from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.fence import Fence
 from pinnace.api.json_memory import most_memory
@@ -27,7 +28,7 @@ from pinnace.storage.documents import (
     TreeDocument,
     object_of,
 )
-from pinnace.storage.encoding import Document, decompress_stream, read_document
+from pinnace.storage.encoding import Document, decompress_stream, encode_list, encode_object, read_document
 from pinnace.storage.errors import (
     NotLeading,
     ObjectNotFound,
@@ -38,15 +39,8 @@ from pinnace.storage.errors import (
     UnreadableObject,
 )
 from pinnace.storage.fenced import FencedStore
-from pinnace.storage.interface import (
-    ObjectStore,
-    RangedStore,
-    UploadsStore,
-    read_all,
-)
-from pinnace.storage.layout import (
-    Layout,
-)
+from pinnace.storage.interface import ObjectStore, RangedStore, UploadsStore, read_all
+from pinnace.storage.layout import Layout
 
 T = TypeVar("T")
 
@@ -206,6 +200,12 @@ class LocationFiles:
     async def _put(self, key: str, body: bytes) -> None:
         await self._store.put(key, body)
         await self._check_size(key, len(body))
+
+    async def _put_list(self, kind: str, name: str, entries: Sequence[Any]) -> None:
+        await self._put(self._layout.target(kind, name), await in_thread(encode_list, entries))
+
+    async def _put_object(self, kind: str, name: str, content: Mapping[str, Any]) -> None:
+        await self._put(self._layout.target(kind, name), await in_thread(encode_object, content))
 
     async def _check_size(self, key: str, sent_bytes: int) -> None:
         """Check that a file is there as it was sent, whatever a put has said. Raises StorageError."""

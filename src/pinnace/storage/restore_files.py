@@ -5,22 +5,13 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from pinnace.aio.blocking import in_thread
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import RestoredVolumeInfo
-from pinnace.storage.documents import (
-    StoredObjects,
-)
-from pinnace.storage.encoding import encode_list, encode_object
-from pinnace.storage.errors import (
-    ObjectNotFound,
-    StorageError,
-    UnreadableObject,
-    combined,
-)
+from pinnace.storage.documents import StoredObjects
+from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject, combined
 from pinnace.storage.location_files import LocationFiles
 from pinnace.storage.writer_claim import ClaimSubject, WriterClaim
 
@@ -44,24 +35,19 @@ class RestoreFiles(LocationFiles):
 
     async def put_restore_results(self, restore: str, results: Mapping[str, Any]) -> None:
         """Store `{"errors": …, "warnings": …}` of a restore, in the form of the JSON file."""
-        body = await in_thread(encode_object, results)
-        await self._put(self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore), body)
+        await self._put_object(DownloadTargetKind.RESTORE_RESULTS, restore, results)
 
     async def put_restore_outcomes(
         self, restore: str, resource_list: Mapping[str, Any], details: Mapping[str, Any]
     ) -> None:
         """Store the outcome of each object: Velero's resource list, and our details. (BEY 3.5)"""
-        for kind, content in (
-            (DownloadTargetKind.RESTORE_RESOURCE_LIST, resource_list),
-            (DownloadTargetKind.RESTORE_OUTCOMES, details),
-        ):
-            body = await in_thread(encode_object, content)
-            await self._put(self._layout.target(kind, restore), body)
+        await self._put_object(DownloadTargetKind.RESTORE_RESOURCE_LIST, restore, resource_list)
+        await self._put_object(DownloadTargetKind.RESTORE_OUTCOMES, restore, details)
 
     async def put_restore_volume_infos(self, restore: str, infos: Sequence[RestoredVolumeInfo]) -> None:
         """Store which volumes were filled, and from what. (docs/spec: BEY 3.7)"""
-        body = await in_thread(encode_list, [encode(info) for info in infos])
-        await self._put(self._layout.target(DownloadTargetKind.RESTORE_VOLUME_INFO, restore), body)
+        entries = [encode(info) for info in infos]
+        await self._put_list(DownloadTargetKind.RESTORE_VOLUME_INFO, restore, entries)
 
     async def read_restore_item_operations(self, restore: str) -> StoredObjects:
         """The operations of a restore, not checked; none if the file is missing. (docs/spec: BEY 3.8)"""
@@ -71,8 +57,7 @@ class RestoreFiles(LocationFiles):
         self, restore: str, operations: Sequence[Mapping[str, Any]]
     ) -> None:
         """Store the progress of the operations of a restore."""
-        body = await in_thread(encode_list, operations)
-        await self._put(self._layout.target("RestoreItemOperations", restore), body)
+        await self._put_list("RestoreItemOperations", restore, operations)
 
     async def read_restore_volume_patches(self, restore: str) -> StoredObjects:
         """The settings that volumes of a restore are to get, not checked; none if the file is missing."""
@@ -80,8 +65,7 @@ class RestoreFiles(LocationFiles):
 
     async def put_restore_volume_patches(self, restore: str, patches: Sequence[Mapping[str, Any]]) -> None:
         """Store the settings that volumes of a restore are to get when they exist. (ADR 073)"""
-        body = await in_thread(encode_list, patches)
-        await self._put(self._layout.target("RestoreVolumePatches", restore), body)
+        await self._put_list("RestoreVolumePatches", restore, patches)
 
     async def put_restore_metadata(self, restore: str, metadata: bytes) -> None:
         """Store the Restore object, for use without a server, where no cluster keeps it."""

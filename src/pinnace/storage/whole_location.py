@@ -3,14 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pinnace.storage.errors import (
-    InvalidLocation,
-    StorageError,
-    UnreadableObject,
-)
-from pinnace.storage.interface import (
-    read_all,
-)
+from pinnace.storage.errors import InvalidLocation, StorageError, UnreadableObject
+from pinnace.storage.interface import read_all
 from pinnace.storage.layout import (
     TOP_LEVEL_DIRECTORIES,
     check_name,

@@ -93,12 +93,7 @@ class Repositories:
         self._asking: dict[tuple[str, str, str], asyncio.Lock] = {}
 
     async def ensure(
-        self,
-        volume_namespace: str,
-        location: str,
-        *,
-        uploader: str = RESTIC_REPOSITORY,
-        backup: str = "",
+        self, volume_namespace: str, location: str, *, uploader: str = RESTIC_REPOSITORY, backup: str = ""
     ) -> BackupRepository:
         """Return the repository once it is ready, within a minute; its object is created if there is none.
 
@@ -272,10 +267,7 @@ def new_repository(
     metadata: JSONObject = {
         "generateName": f"{volume_namespace}-{location}-{uploader}-",
         "namespace": namespace,
-        "labels": {
-            **repository_labels(volume_namespace, location),
-            labels.REPOSITORY_TYPE: uploader,
-        },
+        "labels": {**repository_labels(volume_namespace, location), labels.REPOSITORY_TYPE: uploader},
     }
     return {
         "apiVersion": API_VERSION,

@@ -123,11 +123,7 @@ class RestoredPods:
     """
 
     def __init__(
-        self,
-        scope: Scope,
-        restores: PodVolumeRestorer,
-        informer: Informer,
-        pods: PodListener,
+        self, scope: Scope, restores: PodVolumeRestorer, informer: Informer, pods: PodListener
     ) -> None:
         self._scope = scope
         self._restores = restores
@@ -169,13 +165,7 @@ class _PodWatch:
     """Watches one pod, until cancelled."""
 
     def __init__(
-        self,
-        scope: Scope,
-        informer: Informer,
-        pods: PodListener,
-        unattended: Unattended,
-        *,
-        pod: JSONObject,
+        self, scope: Scope, informer: Informer, pods: PodListener, unattended: Unattended, *, pod: JSONObject
     ) -> None:
         self._scope = scope
         self._informer = informer

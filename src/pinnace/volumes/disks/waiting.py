@@ -10,11 +10,7 @@ INTERVAL_SECONDS = 2.0
 
 
 async def wait_until(
-    done: Callable[[], Awaitable[bool]],
-    what: str,
-    *,
-    limit_seconds: float,
-    clock: Clock = SYSTEM_CLOCK,
+    done: Callable[[], Awaitable[bool]], what: str, *, limit_seconds: float, clock: Clock = SYSTEM_CLOCK
 ) -> None:
     """Check repeatedly until an operation is done.
 
