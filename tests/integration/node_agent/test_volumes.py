@@ -115,6 +115,52 @@ async def test_a_deployment_with_a_claim_comes_back_with_its_volume(stage: Stage
         assert (node.directory / "lib" / f"new-{app}" / "one").read_text() == "one\n"
 
 
+@pytest.mark.spec("AFT-151")
+@pytest.mark.parametrize("uploader", ["restic", "kopia"])
+async def test_data_comes_back_into_a_claim_that_exists_once_no_pod_uses_it(
+    stage: Stage, uploader: str
+) -> None:
+    client, app = stage.client, stage.app
+    await add_local_volume(stage, f"kept-{app}", claimRef={"namespace": app, "name": "claim"})
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "claim"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "",
+        },
+    }
+    made = await client.create(PERSISTENT_VOLUME_CLAIMS, claim, app)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}]
+    pod = busybox_pod("p", mounts={"data": "/data"}, volumes=volumes)
+    in_place = {
+        "existingVolumeDataPolicy": "incremental",
+        "uploaderConfig": {"deleteExtraFiles": True},
+    }
+    with stage.agent():
+        await stage.run_pod(pod, "data")
+        await stage.fill("p", FILES)
+        before = await stage.content("p", "data")
+        await stage.back_up()
+        await stage.fill(
+            "p", "cd /data; echo other > one; echo extra > extra; mkdir more; ln -s /etc more/link"
+        )
+
+        refused = await stage.restore("refused", **in_place)
+        assert refused["status"]["phase"] == "PartiallyFailed"
+        assert await stage.listing("p", "/data/more") == ["link"]
+        await stage.delete_pod("p")
+        restore = await stage.restore("again", **in_place)
+
+        assert restore["status"]["phase"] == "Completed"
+        await stage.pod("p")
+        assert await stage.content("p", "data") == before
+        kept = await client.get(PERSISTENT_VOLUME_CLAIMS, "claim", app)
+        assert kept["metadata"]["uid"] == made["metadata"]["uid"]
+
+
 async def only_pod(client: KubeClient, namespace: str) -> str:
     names: list[str] = []
 

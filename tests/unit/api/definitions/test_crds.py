@@ -250,6 +250,7 @@ def test_nullable_fields() -> None:
     }
     restore_spec |= {"resourceModifier.apiGroup", "uploaderConfig", "uploaderConfig.writeSparseFiles"}
     restore_spec |= {"resourcePolicy", "resourcePolicy.apiGroup"}
+    restore_spec |= {"existingVolumeDataPolicy", "uploaderConfig.deleteExtraFiles"}
     restore_spec |= {"hooks.resources[].postHooks[].exec.waitForReady", "skipDefaultResourceModifier"}
     assert of("Restore.spec.") == restore_spec | hooks
     assert of("BackupStorageLocation.spec.") == {
