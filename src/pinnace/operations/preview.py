@@ -144,7 +144,8 @@ async def _preview(
         unread = Results()
         unread.errors.add_velero(Notice(Code.ARCHIVE_UNREADABLE, f"error reading backup contents: {error}"))
         return Preview(outcomes=ItemOutcomes(), results=unread)
-    notes, outcomes = RestoreNotes(), ItemOutcomes()
+    policy = restore.spec.existing_volume_data_policy if restore.spec.is_in_place else ""
+    notes, outcomes = RestoreNotes(data_policy=policy), ItemOutcomes()
     engine = RestoreEngine(
         ClusterAccess(
             client=cluster,

@@ -13,6 +13,7 @@ from pinnace.archive.eventlog import EventLog
 from pinnace.csi.movement.objects import MovedVolume
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.notices.notice import Notice
+from pinnace.volumes.selection import claims_of
 
 
 class VolumeNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,10 +41,14 @@ class RestoreNotes(msgspec.Struct):
     """The work of a restore besides creating objects, noted in place of being done.
 
     It stands in for the collaborators that restore volumes and run hooks.
+
+    Attributes:
+        data_policy: full or incremental if data is restored into claims that exist.
     """
 
     name: ClassVar[str] = ""
 
+    data_policy: str = ""
     volumes: list[VolumeNote] = msgspec.field(default_factory=list)
     hooks: list[HookNote] = msgspec.field(default_factory=list)
 
@@ -59,9 +64,14 @@ class RestoreNotes(msgspec.Struct):
         """Note the volumes of a pod."""
         title = _title(pod)
         for volume, snapshot in sorted(snapshots.items()):
-            self.volumes.append(
-                VolumeNote(volume=f"{title}/{volume}", source=f"{snapshot.uploader} snapshot {snapshot.id}")
-            )
+            source = f"{snapshot.uploader} snapshot {snapshot.id}"
+            if self.data_policy and volume in claims_of(pod):
+                size = f", {snapshot.size_bytes} bytes" if snapshot.size_bytes else ""
+                source += (
+                    f"{size}, {self.data_policy} over what its claim holds; which files differ is not known"
+                    " before the pod waits for its data"
+                )
+            self.volumes.append(VolumeNote(volume=f"{title}/{volume}", source=source))
         return _no_errors()
 
     async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:

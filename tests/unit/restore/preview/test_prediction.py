@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.api.meta import ObjectReference
+from pinnace.api.meta import ObjectMeta, ObjectReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
@@ -167,6 +167,41 @@ async def test_data_that_node_agents_restore_is_foreseen_only_with_a_server(
     # The record of moved data is not missed where the data is restored.
     refused = [text for texts in preview.results.warnings.namespaces.values() for text in texts]
     assert any("datauploads.velero.io" in text for text in refused) is not by_server
+
+
+@pytest.mark.spec("AFT-151")
+@pytest.mark.parametrize("is_in_use", [False, True], ids=["free", "in use"])
+async def test_data_for_a_claim_that_exists_is_foreseen_and_refused_as_in_the_restore(
+    harness: Harness, foresee: Foresee, is_in_use: bool
+) -> None:
+    saved = PodVolumeBackup(
+        metadata=ObjectMeta(annotations={"velero.io/pvc-name": "kept"}),
+        spec=PodVolumeBackupSpec(
+            pod=ObjectReference(namespace="ns-1", name="db"), volume="data", uploader_type="kopia"
+        ),
+        status=PodVolumeBackupStatus(snapshot_id="k1"),
+    )
+    saved.status.progress.total_bytes = 77
+    harness.request_fields = {"pod_volume_backups": [saved]}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "kept"}}]
+    harness.world.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns-1"}})
+    harness.world.put({**claim("kept"), "status": {"phase": "Bound"}})
+    if is_in_use:
+        harness.world.put({**pod("web", spec={"volumes": volumes}), "status": {"phase": "Running"}})
+
+    preview = await foresee(
+        pod("db", spec={"volumes": volumes}), claim("kept"), existing_volume_data_policy="incremental"
+    )
+
+    errors = [str(notice) for _, notice in preview.results.errors.notices()]
+    if is_in_use:
+        assert preview.notes.volumes == []
+        assert len(errors) == 1
+        assert "claim kept: pods use it: web." in errors[0]
+    else:
+        assert errors == []
+        [note] = preview.notes.volumes
+        assert note.source.startswith("kopia snapshot k1, 77 bytes, incremental over what its claim holds;")
 
 
 @pytest.mark.parametrize("ask_server", [False, True], ids=["cluster", "server"])
