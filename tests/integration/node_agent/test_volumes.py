@@ -135,7 +135,7 @@ async def test_data_comes_back_into_a_claim_that_exists_once_no_pod_uses_it(
     made = await client.create(PERSISTENT_VOLUME_CLAIMS, claim, app)
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}]
     pod = busybox_pod("p", mounts={"data": "/data"}, volumes=volumes)
-    in_place = {
+    in_place: dict[str, Any] = {
         "existingVolumeDataPolicy": "incremental",
         "uploaderConfig": {"deleteExtraFiles": True},
     }
