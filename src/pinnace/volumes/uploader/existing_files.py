@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -63,6 +63,13 @@ class SavedDirectory(msgspec.Struct, frozen=True, kw_only=True):
     files: Sequence[SavedFile]
 
 
+class _Walk(NamedTuple):
+    """The file system of the volume, which is not left, and whether the caller has given up."""
+
+    device: int
+    stopped: threading.Event
+
+
 async def holds_something(root: Path) -> bool:
     """Whether a directory holds more than a new file system does. Raises TargetFailed."""
 
@@ -103,12 +110,12 @@ async def remove_extra(root: Path, saved: Iterable[SavedDirectory]) -> None:
 
 
 async def _for_each(
-    root: Path, saved: Iterable[SavedDirectory], work: Callable[[int, SavedDirectory, int], None]
+    root: Path, saved: Iterable[SavedDirectory], work: Callable[[int, SavedDirectory, _Walk], None]
 ) -> None:
     stopped = threading.Event()
 
     def run() -> None:
-        device = os.stat(root).st_dev
+        walk = _Walk(os.stat(root).st_dev, stopped)
         for directory in saved:
             if stopped.is_set():
                 return
@@ -117,8 +124,8 @@ async def _for_each(
             except (FileNotFoundError, NotADirectoryError):
                 continue  # the program makes it, or its parent is handled elsewhere and has no such directory
             try:
-                if os.fstat(folder).st_dev == device:
-                    work(folder, directory, device)
+                if os.fstat(folder).st_dev == walk.device:
+                    work(folder, directory, walk)
             finally:
                 os.close(folder)
 
@@ -150,18 +157,18 @@ def open_below(root: Path | int, path: Sequence[str]) -> int:
     return directory
 
 
-def _make_way_in(folder: int, directory: SavedDirectory, device: int) -> None:
+def _make_way_in(folder: int, directory: SavedDirectory, walk: _Walk) -> None:
     lossy = {file.name: file for file in directory.files if file.is_lossy}
     for name in os.listdir(folder) if lossy else ():
         file = lossy.get(as_utf8(name))
         if file is not None:
-            _make_way_for(folder, name, file, device)
+            _make_way_for(folder, name, file, walk)
     for file in directory.files:
         if not file.is_lossy:
-            _make_way_for(folder, file.name, file, device)
+            _make_way_for(folder, file.name, file, walk)
 
 
-def _make_way_for(folder: int, name: str, file: SavedFile, device: int) -> None:
+def _make_way_for(folder: int, name: str, file: SavedFile, walk: _Walk) -> None:
     try:
         found = os.lstat(name, dir_fd=folder)
     except FileNotFoundError:
@@ -180,14 +187,14 @@ def _make_way_for(folder: int, name: str, file: SavedFile, device: int) -> None:
             if file.state is not None and file.state[0] == found.st_size:
                 os.utime(name, ns=(found.st_atime_ns, 0), dir_fd=folder, follow_symlinks=False)
             return
-    _remove(folder, name, device, keeps_special=False)
+    _remove(folder, name, walk, keeps_special=False)
 
 
 def _state(found: os.stat_result) -> tuple[int, int, int, int, int]:
     return found.st_size, found.st_mtime_ns, found.st_mode & _PERMISSIONS, found.st_uid, found.st_gid
 
 
-def _remove_extra_in(folder: int, directory: SavedDirectory, device: int) -> None:
+def _remove_extra_in(folder: int, directory: SavedDirectory, walk: _Walk) -> None:
     names = {file.name for file in directory.files}
     lossy = {file.name for file in directory.files if file.is_lossy}
     spared = names if directory.path else names | _OF_THE_ROOT
@@ -197,23 +204,23 @@ def _remove_extra_in(folder: int, directory: SavedDirectory, device: int) -> Non
     before = os.fstat(folder)
     try:
         for name in extra:
-            _remove(folder, name, device, keeps_special=True)
+            _remove(folder, name, walk, keeps_special=True)
     finally:
         os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def _remove(folder: int, name: str, device: int, *, keeps_special: bool) -> None:
+def _remove(folder: int, name: str, walk: _Walk, *, keeps_special: bool) -> None:
     """Remove a file or a directory with all that is in it, however deep. Raises OSError."""
     found = os.lstat(name, dir_fd=folder)
     if not stat.S_ISDIR(found.st_mode):
         if not (keeps_special and not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode))):
             os.unlink(name, dir_fd=folder)
         return
-    if found.st_dev != device:
+    if found.st_dev != walk.device:
         return  # something is mounted there
     # Opened from the top for each directory, so that a deep tree costs neither stack nor descriptors.
     waiting: list[tuple[tuple[str, ...], bool]] = [((name,), False)]
-    while waiting:
+    while waiting and not walk.stopped.is_set():
         path, is_done = waiting.pop()
         inside = open_below(folder, path[:-1] if is_done else path)
         try:
@@ -224,8 +231,8 @@ def _remove(folder: int, name: str, device: int, *, keeps_special: bool) -> None
             for inner in os.listdir(inside):
                 state = os.lstat(inner, dir_fd=inside)
                 if not stat.S_ISDIR(state.st_mode):
-                    _remove(inside, inner, device, keeps_special=keeps_special)
-                elif state.st_dev == device:
+                    _remove(inside, inner, walk, keeps_special=keeps_special)
+                elif state.st_dev == walk.device:
                     waiting.append(((*path, inner), False))
         finally:
             os.close(inside)
