@@ -218,24 +218,46 @@ def _remove(folder: int, name: str, walk: _Walk, *, keeps_special: bool) -> None
         return
     if found.st_dev != walk.device:
         return  # something is mounted there
-    # Opened from the top for each directory, so that a deep tree costs neither stack nor descriptors.
-    waiting: list[tuple[tuple[str, ...], bool]] = [((name,), False)]
-    while waiting and not walk.stopped.is_set():
-        path, is_done = waiting.pop()
-        inside = open_below(folder, path[:-1] if is_done else path)
-        try:
-            if is_done:
-                _remove_directory(inside, path[-1], keeps_special=keeps_special)
+    # One directory is open at a time, so that a deep tree costs neither stack nor descriptors.
+    current, trail = os.dup(folder), list[tuple[str, int]]()
+    waiting = [[name]]
+    try:
+        while not walk.stopped.is_set():
+            if waiting[-1]:
+                inner = waiting[-1].pop()
+                trail.append((inner, os.fstat(current).st_ino))
+                current = _moved(current, inner)
+                waiting.append(_emptied(current, walk, keeps_special=keeps_special))
                 continue
-            waiting.append((path, True))
-            for inner in os.listdir(inside):
-                state = os.lstat(inner, dir_fd=inside)
-                if not stat.S_ISDIR(state.st_mode):
-                    _remove(inside, inner, walk, keeps_special=keeps_special)
-                elif state.st_dev == walk.device:
-                    waiting.append(((*path, inner), False))
-        finally:
-            os.close(inside)
+            waiting.pop()
+            if not trail:
+                return
+            done, parent = trail.pop()
+            current = _moved(current, "..")
+            if os.fstat(current).st_ino != parent:
+                raise OSError(errno.ESTALE, "a directory was moved while it was removed", done)
+            _remove_directory(current, done, keeps_special=keeps_special)
+    finally:
+        os.close(current)
+
+
+def _moved(current: int, name: str) -> int:
+    """Open a directory beside the current one and close that; after an error it is still open."""
+    opened = os.open(name, _OPEN, dir_fd=current)
+    os.close(current)
+    return opened
+
+
+def _emptied(folder: int, walk: _Walk, *, keeps_special: bool) -> list[str]:
+    """Remove all files of a directory; return the directories in it that are of the same file system."""
+    below = []
+    for name in os.listdir(folder):
+        found = os.lstat(name, dir_fd=folder)
+        if not stat.S_ISDIR(found.st_mode):
+            _remove(folder, name, walk, keeps_special=keeps_special)
+        elif found.st_dev == walk.device:
+            below.append(name)
+    return below
 
 
 def _remove_directory(folder: int, name: str, *, keeps_special: bool) -> None:
