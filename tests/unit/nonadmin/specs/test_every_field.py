@@ -202,3 +202,11 @@ def test_an_enforced_field_of_a_restore_is_filled_in_and_contradicting_it_is_ref
     assert restore_problem(of_restore(**{field: value}), SAVED, settings, SERVER) == ""
     against = restore_problem(of_restore(**{field: another(field, value)}), SAVED, settings, SERVER)
     assert f"the administrator has restricted spec.restoreSpec.{field}" in against
+
+
+def test_a_tenant_may_not_remove_files_of_volumes_that_exist() -> None:
+    asked = of_restore(existingVolumeDataPolicy="none", uploaderConfig={"deleteExtraFiles": True})
+
+    problem = restore_problem(asked, SAVED, NOTHING, SERVER)
+
+    assert problem.endswith("uploaderConfig.deleteExtraFiles is restricted")
