@@ -14,6 +14,7 @@ import pytest
 
 from hack.cluster import binaries
 from hack.cluster.stores.s3 import Bucket
+from pinnace.api.values.counts import counted
 from pinnace.cli.main import run
 from pinnace.storage.open import open_object_store
 from pinnace.volumes.kopia.client import Kopia
@@ -243,7 +244,7 @@ def test_the_data_of_a_backup_is_verified_brought_back_and_deleted(
 
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "kopia snapshots" in line]
     assert " ok " in line
-    assert f" {len(written.of_backup)} snapshots; 100% of the data read" in line
+    assert f" {counted(len(written.of_backup), 'snapshot')}; 100% of the data read" in line
 
     lab = lab_of(tmp_path, location)
     place = Repository(location="default", namespace=written.namespace)
