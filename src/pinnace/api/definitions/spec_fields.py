@@ -28,11 +28,6 @@ from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 Schema = dict[str, Any]
 
 _TEXT: Final[Schema] = {"type": "string", "nullable": True}
-_REFERENCE: Final[Schema] = {
-    "type": "object",
-    "nullable": True,
-    "x-kubernetes-preserve-unknown-fields": True,
-}
 
 
 class NotSupported(Struct, frozen=True, kw_only=True):
