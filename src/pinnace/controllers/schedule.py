@@ -71,6 +71,8 @@ class ScheduleMetrics(Protocol):
 
     def schedule_overdue(self, schedule: str, seconds: float) -> None: ...
 
+    def schedule_interval(self, schedule: str, seconds: float) -> None: ...
+
     def backup_refused(self, schedule: str) -> None: ...
 
 
@@ -225,6 +227,8 @@ class ScheduleReconciler:
 
     async def _run_if_due(self, key: Key, obj: JSONObject, schedule: Schedule, cron: Cron) -> Result:
         now = self._scope.clock.now()
+        if (seconds := interval_seconds(cron, now, self._zone)) is not None:
+            self._metrics.schedule_interval(labels.label_value(key.name), seconds)
         if self._is_to_be_skipped(schedule):
             return await self._skip(key, schedule, cron, now)
         due = due_after(cron, self._counted_from(schedule), self._zone)
@@ -399,6 +403,13 @@ def counted_from(
 def due_after(cron: Cron, since: datetime, zone: tzinfo) -> datetime | None:
     """The first time of a run after `since`; None if there will be none."""
     return cron.next(since, zone)
+
+
+def interval_seconds(cron: Cron, now: datetime, zone: tzinfo) -> float | None:
+    """The time between the next two runs; None if there are not that many. It may differ from run to run."""
+    first = cron.next(now, zone)
+    second = None if first is None else cron.next(first, zone)
+    return None if first is None or second is None else (second - first).total_seconds()
 
 
 def is_made_for(schedule: Schedule, backup: JSONObject, due: datetime, now: datetime, zone: tzinfo) -> bool:

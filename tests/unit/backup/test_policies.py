@@ -71,6 +71,14 @@ def rule(action: str, conditions: str = "{}") -> str:
         pytest.param(
             rule("snapshot"),
             {},
+            {"default_volumes_to_fs_backup": True},
+            ([], ["pv"]),
+            id="snapshot although files are saved by default",
+            marks=pytest.mark.spec("AFT-072"),
+        ),
+        pytest.param(
+            rule("snapshot"),
+            {},
             {"snapshot_volumes": False},
             ([], ["pv"]),
             id="snapshot although off",
@@ -110,6 +118,21 @@ async def test_the_first_rule_decides_how_a_volume_is_saved(
     assert (saved, taken) == expected
     assert (outcome.errors, outcome.warnings) == (0, 0)
     assert sorted(outcome.items) == ["persistentvolumeclaims/ns/c", "persistentvolumes/pv", "pods/ns/p"]
+
+
+@pytest.mark.spec("AFT-097")
+async def test_the_labels_of_the_claim_count_for_the_snapshot_of_its_volume(tmp_path: Path) -> None:
+    cluster = bound_pod()
+    cluster.objects["persistentvolumeclaims", "ns", "c"]["metadata"]["labels"] = {"tier": "cache"}
+    _, taken, _ = await ways(tmp_path, cluster, rule("skip", "{pvcLabels: {tier: cache}}"))
+    assert taken == []
+
+
+@pytest.mark.spec("AFT-098")
+async def test_a_volume_with_a_custom_action_is_recorded_as_skipped(tmp_path: Path) -> None:
+    _, _, outcome = await ways(tmp_path, bound_pod(), rule("custom"))
+    (info,) = outcome.result.volumes.infos(snapshots=(), csi=(), pod_volume_backups=())
+    assert info.skipped_reason == "any: the resource policies rules have the action custom for the volume;"
 
 
 @pytest.mark.spec("BEY-036")
@@ -205,6 +228,7 @@ async def test_an_action_can_force_items_though_the_user_has_its_mark(tmp_path: 
     assert outcome.item("resources/configmaps/namespaces/ns/m.json")["metadata"]["annotations"] == mark
 
 
+@pytest.mark.spec("AFT-120")
 @pytest.mark.parametrize("is_of_action", [True, False])
 async def test_only_an_action_can_leave_its_item_out_of_a_backup(tmp_path: Path, is_of_action: bool) -> None:
     marks = {
@@ -228,6 +252,7 @@ async def test_only_an_action_can_leave_its_item_out_of_a_backup(tmp_path: Path,
     )
     assert sorted(outcome.items) == ([] if is_of_action else ["configmaps/ns/m", "pods/ns/p"])
     assert outcome.errors == 0
+    assert outcome.result.progress.items_backed_up == len(outcome.items)
     assert len(later.seen) == (0 if is_of_action else 2)
     assert outcome.result.resource_list == (
         {} if is_of_action else {"v1/ConfigMap": ["ns/m"], "v1/Pod": ["ns/p"]}

@@ -31,7 +31,7 @@ async def test_the_rules_are_read_from_the_namespace_of_the_server() -> None:
     assert found.modifiers.source == "velero/rules"
 
 
-@pytest.mark.spec("BEY-059")
+@pytest.mark.spec("BEY-059", "AFT-083")
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [

@@ -92,7 +92,7 @@ class ItemBackupper:
             self._run.tracker.leave_out(kind, key)
             raise
         if not is_taken:
-            self._run.tracker.leave_out(kind, key)
+            self._run.tracker.skip(kind, key)
         return is_taken
 
     async def _take(

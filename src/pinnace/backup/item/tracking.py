@@ -28,11 +28,12 @@ class Tracker:
     def __init__(self) -> None:
         self._items: Final[dict[str, set[str]]] = {}
         self._left_out: Final[dict[str, set[str]]] = {}
+        self._skipped = 0
 
     @property
     def count(self) -> int:
-        """The number of items processed, as progress shows it; those left out are included."""
-        return sum(map(len, self._items.values()))
+        """The number of items processed, as progress shows it: failed ones count, skipped ones do not."""
+        return sum(map(len, self._items.values())) - self._skipped
 
     def keys_of(self, kind: str) -> set[str]:
         """The keys of a kind; add one to record it."""
@@ -62,6 +63,11 @@ class Tracker:
     def leave_out(self, kind: str, key: str) -> None:
         """Leave a recorded item out of the list; it is not tried again. (docs/spec: README, decided)"""
         self._left_out.setdefault(kind, set()).add(key)
+
+    def skip(self, kind: str, key: str) -> None:
+        """Leave out a recorded item that an action wants in no count. (docs/spec/after-1.18.md, AFT-120)"""
+        self.leave_out(kind, key)
+        self._skipped += 1
 
     def resource_list(self) -> dict[str, list[str]]:
         """The items in the backup, sorted: what `<backup>-resource-list.json.gz` holds."""

@@ -192,6 +192,9 @@ class ServerMetrics:
             ["schedule", "phase"],
             registry=self.registry,
         )
+        self._interval = self._gauge(
+            "schedule_expected_interval_seconds", "Time between the next two runs of a schedule, in seconds"
+        )
         self._overdue = Gauge(
             "pinnace_schedule_overdue_seconds",
             "For how long a backup of a schedule should have begun, in seconds; 0 if none is due",
@@ -240,9 +243,14 @@ class ServerMetrics:
         """Record for how long a backup of an existing Schedule should have begun; 0 if none is due."""
         self._overdue.labels(schedule).set(max(0, int(seconds)))
 
+    def schedule_interval(self, schedule: str, seconds: float) -> None:
+        """Record the time between the next two runs of a Schedule. (docs/spec/after-1.18.md, 7.10)"""
+        self._interval.labels(schedule).set(seconds)
+
     def schedule_not_due(self, schedule: str) -> None:
         """Remove the series of a Schedule that no longer exists."""
-        self._overdue.remove_by_labels({"schedule": schedule})
+        for gauge in (self._overdue, self._interval):
+            gauge.remove_by_labels({"schedule": schedule})
 
     def newest_backup(
         self,

@@ -1,6 +1,16 @@
 """Files of variables."""
 
+import pytest
+
 from pinnace.clouds.azure.dotenv import parse_variables
+
+
+@pytest.mark.spec("AFT-179")
+def test_a_dollar_sign_is_one() -> None:
+    assert parse_variables("AZURE_CLIENT_SECRET=pa$word\nB=${A}\n") == {
+        "AZURE_CLIENT_SECRET": "pa$word",
+        "B": "${A}",
+    }
 
 
 def test_files_of_variables() -> None:

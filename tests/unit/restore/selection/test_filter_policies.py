@@ -102,13 +102,25 @@ async def test_the_selectors_of_a_policy_replace_those_of_the_restore(harness: H
     assert harness.world.created_of("pods") == ["a/q"]
 
 
+@pytest.mark.spec("AFT-058")
 async def test_a_listed_kind_that_the_restore_excludes_is_a_warning(harness: Harness) -> None:
     harness.request_fields = policies(
         "namespacedFilterPolicies: [{namespaces: [a], resourceFilters: [{kinds: [cm]}]}]"
     )
-    results = await harness.restore(configmap("m", "a"), excluded_resources=["configmaps"])
+    results = await harness.restore(configmap("m", "a"), pod("p", "b"), excluded_resources=["configmaps"])
 
     assert harness.world.created_of("configmaps") == []
+    assert len(results.warnings.velero) == 1
     assert "cm is globally excluded by RestoreSpec.ExcludedResources; the per-namespace filter" in str(
         results.warnings.velero
     )
+
+
+@pytest.mark.spec("AFT-060")
+async def test_a_document_without_policies_filters_nothing(harness: Harness) -> None:
+    harness.request_fields = policies("")
+
+    assert (await harness.restore(configmap("m", "a"), pod("p", "b"))).empty
+
+    assert harness.world.created_of("configmaps") == ["a/m"]
+    assert harness.world.created_of("pods") == ["b/p"]

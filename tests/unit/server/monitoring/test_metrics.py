@@ -295,6 +295,7 @@ def test_what_neither_exists_nor_has_backups_has_no_series() -> None:
         metrics.newest_backup(schedule, "Failed", exists=True)
         metrics.backup_last_successful(schedule, 1)
         metrics.schedule_overdue(schedule, 5)
+        metrics.schedule_interval(schedule, 3600)
         metrics.backup_duration(schedule, 1)
         metrics.csi_snapshots(schedule, "b", attempted=1, completed=1)
     metrics.repository_maintained("r", 1.0, succeeded=True)
@@ -306,6 +307,7 @@ def test_what_neither_exists_nor_has_backups_has_no_series() -> None:
         "backup_last_successful_timestamp",
         "Failed",
         "pinnace_schedule_overdue_seconds",
+        "schedule_expected_interval_seconds",
     }
     assert 'schedule="gone"' not in metrics.exposition().decode()
     assert 'backupName="b",schedule="kept"' in metrics.exposition().decode()
