@@ -2,10 +2,11 @@
 
 import json
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from examples.compare import FieldRule, Rules
+from examples.compare import FieldRule, ObjectRule, Rules, World
 from examples.documented import DOCUMENTED, SERVICE_ACCOUNT_TOKEN
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api.meta import ObjectMeta
@@ -17,6 +18,25 @@ from pinnace.cli.errors import ExitCode
 from pinnace.cli.restore.local import make_restore
 from pinnace.cli.settings import Settings
 
+SERVICE = "kubernetes.io/service-name"
+
+
+def _is_slice_of_controller(item: Mapping[str, Any], world: World) -> bool:
+    """Whether a controller writes the slice, and one of the same Service is there."""
+    labels = item["metadata"].get("labels") or {}
+    return "endpointslice.kubernetes.io/managed-by" in labels and any(
+        key.kind == "EndpointSlice"
+        and key.namespace == item["metadata"]["namespace"]
+        and (other["metadata"].get("labels") or {}).get(SERVICE) == labels.get(SERVICE)
+        for key, other in world.items()
+    )
+
+
+SLICES = ObjectRule(
+    name="endpoint slices",
+    reason="their controller may make one of its own before the old one is there; one of them stays",
+    applies=lambda item, world: item["kind"] == "EndpointSlice" and _is_slice_of_controller(item, world),
+)
 OTHER_CLUSTER = Rules(
     fields=[
         *DOCUMENTED.fields,
@@ -35,8 +55,8 @@ OTHER_CLUSTER = Rules(
             applies=lambda item, _path: item.get("type") == SERVICE_ACCOUNT_TOKEN,
         ),
     ],
-    missing=DOCUMENTED.missing,
-    new=DOCUMENTED.new,
+    missing=(*DOCUMENTED.missing, SLICES),
+    new=(*DOCUMENTED.new, SLICES),
 )
 """The differences allowed after a restore into another cluster."""
 
