@@ -32,6 +32,8 @@ DYNAMIC_PV_RESTORE: Final = "velero.io/dynamic-pv-restore"
 # Labels that `install` puts on what it generates.
 COMPONENT: Final = "component"
 COMPONENT_VALUE: Final = "velero"
+SERVER_LABEL: Final = f"{COMPONENT}={COMPONENT_VALUE}"
+"""Selects the Deployment of a server: Velero's chart names it after its release."""
 
 # --- Annotations (docs/spec: API 11.2) ------------------------------------------------------------------
 GLOBAL_VOLUME_POLICIES: Final = "velero.io/global-backup-volume-policy-configmap"

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from pinnace.aio.clock import SYSTEM_CLOCK
-from pinnace.api.labels import COMPONENT, COMPONENT_VALUE
+from pinnace.api.labels import SERVER_LABEL
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import known_time, parse_time
 from pinnace.client.errors import ServerAbsent
@@ -38,8 +38,6 @@ FRESH: Final = timedelta(minutes=1)
 """How long a lease lasts by default: an older one was lost, or is of a machine with another time."""
 LONG_AGO: Final = timedelta(minutes=15)
 _POLL_SECONDS: Final = 0.5
-
-SERVER_LABEL: Final = f"{COMPONENT}={COMPONENT_VALUE}"
 
 
 async def absence(client: KubeClient, namespace: str) -> str:

@@ -2,27 +2,25 @@
 
 from typing import Final
 
-from pinnace.api.objects import listed, objects
-from pinnace.kube.errors import Forbidden, NotFound
-from pinnace.kube.reading import ObjectReader
+from pinnace.api.labels import SERVER_LABEL
+from pinnace.api.objects import listed, mapping, objects
+from pinnace.kube.reading import ObjectLister
 from pinnace.kube.resources import DEPLOYMENTS
 
 VOLUME_POLICIES_FLAG: Final = "--global-backup-volume-policies-configmap"
 MODIFIERS_FLAG: Final = "--default-resource-modifier-configmap"
-_DEPLOYMENT: Final = "velero"
 
 
-async def flag_of_server(client: ObjectReader, namespace: str, flag: str) -> str:
-    """The value of a flag in the Deployment of the server; empty if it has none, or cannot be read.
+async def flag_of_server(client: ObjectLister, namespace: str, flag: str) -> str:
+    """The value of a flag in the Deployment of the server, found by its label; empty if it has none.
 
     Raises:
+        Forbidden: the caller may not read Deployments.
         KubeError: the cluster could not be asked.
     """
-    try:
-        deployment = await client.get(DEPLOYMENTS, _DEPLOYMENT, namespace)
-    except (NotFound, Forbidden):
-        return ""
-    containers = objects(deployment, "spec", "template", "spec", "containers")
+    servers = await client.list_all(DEPLOYMENTS, namespace, label_selector=SERVER_LABEL)
+    pods = [mapping(server, "spec", "template") for server in servers]
+    containers = [each for pod in pods for each in objects(pod, "spec", "containers")]
     words = [str(word) for each in containers for word in (*listed(each, "command"), *listed(each, "args"))]
     for position, word in enumerate(words):
         if word == flag:

@@ -20,6 +20,7 @@ from pinnace.cli.browse.rows import size_text
 from pinnace.cli.client.plugin_actions import plugin_actions
 from pinnace.cli.common.cluster import described, say_cluster
 from pinnace.cli.common.reading import check_free
+from pinnace.cli.common.server_flags import shown_flag
 from pinnace.cli.connect import caller, open_cluster
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import BACKUP
@@ -34,7 +35,7 @@ from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOC
 from pinnace.operations.backup_preview import BackupPreview, BackupPreviewSettings, preview_backup
 from pinnace.operations.namespace_choice import NamespaceChoiceError, choose_namespaces
 from pinnace.operations.policies import policies_of
-from pinnace.operations.server_flags import VOLUME_POLICIES_FLAG, flag_of_server
+from pinnace.operations.server_flags import VOLUME_POLICIES_FLAG
 from pinnace.runs.activity import Activity
 
 S = TypeVar("S", bound=Struct)
@@ -57,7 +58,7 @@ async def preview(settings: Settings, backup: Backup, *, form: str | None, progr
         try:
             of_server = ""
             if settings.location is None:
-                of_server = await flag_of_server(client, settings.namespace, VOLUME_POLICIES_FLAG)
+                of_server = await shown_flag(client, settings.namespace, VOLUME_POLICIES_FLAG)
             policies = await policies_of(
                 client, settings.namespace, prepared.spec, discovery.canonical, of_server=of_server
             )

@@ -11,7 +11,8 @@ from io import BytesIO
 from typing import Any
 
 from pinnace._version import __version__
-from pinnace.api import kinds, labels
+from pinnace.api import kinds
+from pinnace.api.labels import SERVER_LABEL
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backup.describe import describe_backup
@@ -40,8 +41,6 @@ LOG_BYTES = 16 << 20
 
 MISSING = (KubeError, ClientError, CommandError, ValueError)
 """The errors that leave a part out of the bundle: it cannot be read or decoded."""
-
-SERVER_LABEL = f"{labels.COMPONENT}={labels.COMPONENT_VALUE}"
 
 
 class Collector:

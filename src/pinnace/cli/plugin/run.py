@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pinnace.api import labels
 from pinnace.api.codec import merge_patch
+from pinnace.api.labels import SERVER_LABEL
 from pinnace.api.objects import JSONObject
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import no_kinds, open_cluster, run_async
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
 
 
-SERVER_LABEL = f"{labels.COMPONENT}={labels.COMPONENT_VALUE}"
 ATTEMPTS = 5
 
 

@@ -26,6 +26,7 @@ from pinnace.cli.backends import open_backend
 from pinnace.cli.client.plugin_actions import plugin_actions
 from pinnace.cli.common.cluster import described, foreign_source, say_cluster, say_source
 from pinnace.cli.common.reading import check_free
+from pinnace.cli.common.server_flags import shown_flag
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
@@ -42,7 +43,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.policies import filters_of_restore
 from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
-from pinnace.operations.server_flags import MODIFIERS_FLAG, flag_of_server
+from pinnace.operations.server_flags import MODIFIERS_FLAG
 from pinnace.operations.workdir import work_directory
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.modifiers.rules import ModifierError
@@ -81,7 +82,7 @@ async def preview(
         try:
             default = ""
             if settings.location is None:
-                default = await flag_of_server(client, settings.namespace, MODIFIERS_FLAG)
+                default = await shown_flag(client, settings.namespace, MODIFIERS_FLAG)
             modifiers = await modifiers_of(
                 client, settings.namespace, completed.restore.spec, default=default
             )

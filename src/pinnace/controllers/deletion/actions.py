@@ -13,10 +13,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import orjson
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.counts import counted
 from pinnace.api.velero.backup import Backup
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
@@ -34,6 +36,7 @@ log = get_logger(__name__)
 
 Action = ResolvedAction[DeleteItemAction]
 
+_MOST_ERRORS: Final = 50
 _ITEMS_BETWEEN_YIELDS = 200
 """Items that no action wants are passed by without waiting; other tasks run this often."""
 
@@ -126,6 +129,8 @@ class DeleteActions:
             for action in actions:
                 if action.wants(item.namespace, own_labels):
                     errors += await self._execute(action.action, item, obj)
+        if (more := len(errors) - _MOST_ERRORS) > 0:  # they go into the status of one object
+            return [*errors[:_MOST_ERRORS], f"{counted(more, 'more error')}, in the log of the server"]
         return errors
 
     def _items(self) -> Iterator[tuple[_Item, Sequence[Action]]]:

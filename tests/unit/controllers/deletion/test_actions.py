@@ -377,3 +377,17 @@ async def test_a_kind_that_neither_the_cluster_nor_the_backup_has_is_said(
     said = [text for text in caplog.messages if "is called for no" in text]
     assert len(said) == 1
     assert "Plugin example.io/one is called for no nosuchthing" in said[0]
+
+
+async def test_many_errors_of_actions_fit_into_the_status_of_one_object(scene: Scene) -> None:
+    items: dict[str, dict[str, str]] = {
+        f"resources/pods/namespaces/shop/p{number}.json": {} for number in range(60)
+    }
+    await scene.store(items)
+    action = scene.add(included_resources=["pods"])
+    action.problem |= {f"shop/p{number}": PluginError("no") for number in range(60)}
+
+    await scene.delete()
+
+    assert len(scene.request["errors"]) == 51
+    assert scene.request["errors"][-1] == "10 more errors, in the log of the server"

@@ -517,6 +517,8 @@ async def test_a_refused_end_of_a_deleted_object_is_forgotten(scene: Scene) -> N
 
     await scene.reconcile()
 
+    assert scene.world.cluster.objects == {}
+
 
 async def test_a_refused_end_is_not_stored_in_a_new_object_of_the_name(world: World) -> None:
     scene = Scene(world, leads=True)
