@@ -25,6 +25,7 @@ from pinnace.volumes.pods.pod_claims import claim_name, find_volume
 NOT_BOUND: Final = "ExistingVolumeDataPolicy is in-place restore, but the existing PVC is not bound."
 """Velero's text. (docs/spec: AFT 6.3)"""
 _ENDED: Final = ("Succeeded", "Failed")
+_WAITING: Final = ("", "Pending")
 _MOST_PODS: Final = 5
 
 
@@ -128,8 +129,9 @@ class ExistingClaims(msgspec.Struct, kw_only=True):
         """Whether a pod that is not of this restore may write into a claim."""
         if text(pod, "status", "phase") in _ENDED:
             return False
-        if self.labels.items() <= mapping(pod, "metadata", "labels").items():
-            return False  # it waits for its data, as pods do that share a new claim
+        is_of_restore = self.labels.items() <= mapping(pod, "metadata", "labels").items()
+        if is_of_restore and text(pod, "status", "phase") in _WAITING:
+            return False  # it waits for its data; one of a former restore of this name may run
         return claim in _claims_of(pod)
 
 

@@ -90,8 +90,17 @@ async def test_no_data_is_written_into_a_claim_that_is_in_use_or_not_bound(
     assert claims.left().empty  # it is reported once
 
 
+async def test_a_running_pod_of_a_former_restore_of_the_name_is_a_user_like_others() -> None:
+    claims, results = existing(claim(), pod("db-1", labels=LABELS)), Results()
+    claims.found(CLAIM, results)
+
+    assert not await claims.admits_pod(POD, pod(), results)
+    (error,) = errors(results)
+    assert "pods use it: db-1." in error
+
+
 async def test_pods_of_the_same_restore_may_share_the_claim() -> None:
-    claims = existing(claim(), pod("db-1", labels=LABELS))
+    claims = existing(claim(), pod("db-1", phase="Pending", labels=LABELS))
 
     assert await claims.admits_pod(POD, pod(), Results())
 
