@@ -13,25 +13,24 @@ from pinnace.api.selection.validation import metadata_errors, namespace_list_err
 from pinnace.api.values.default_names import stamped_name
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
-from pinnace.cli.common.options import BackupContentOptions, BackupSpecOptions, ObjectFilterOptions
+from pinnace.cli.common.options import (
+    BackupContentOptions,
+    BackupFilterOptions,
+    BackupObjectOptions,
+    BackupSpecOptions,
+    ObjectFilterOptions,
+)
 from pinnace.cli.errors import InvalidInput
 
 
 def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> Backup:
     """The Backup that the options describe. Raises InvalidInput."""
-    check_selectors(options)
     if options.ttl < Duration():
         raise InvalidInput("--ttl must not be negative: such a backup would be deleted at once")
     spec = backup_spec(options)
-    spec.included_namespaces = list(options.include_namespaces)
-    spec.excluded_namespaces = list(options.exclude_namespaces)
+    _set_filters(spec, options)
     spec.ttl = options.ttl
     spec.volume_snapshot_locations = list(options.volume_snapshot_locations)
-    if options.resource_policies_configmap:
-        spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
-    namespaces = namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
-    if problems := [*filter_errors(spec), *namespaces]:
-        raise InvalidInput("\n".join(problems))
     metadata = ObjectMeta(
         name=name,
         namespace=namespace,
@@ -42,7 +41,26 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
     return Backup(metadata=metadata, spec=spec)
 
 
-def namespace_selector(options: BackupSpecOptions) -> dict[str, str]:
+def filtered_backup(options: BackupFilterOptions) -> Backup:
+    """A Backup that has the filters of the options, and nothing else. Raises InvalidInput."""
+    spec = _object_filters(options)
+    _set_filters(spec, options)
+    return Backup(metadata=ObjectMeta(annotations=namespace_selector(options)), spec=spec)
+
+
+def _set_filters(spec: BackupSpec, options: BackupFilterOptions) -> None:
+    """Set the filters that only administrators have. Raises InvalidInput, for those of the objects too."""
+    check_selectors(options)
+    spec.included_namespaces = list(options.include_namespaces)
+    spec.excluded_namespaces = list(options.exclude_namespaces)
+    if options.resource_policies_configmap:
+        spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
+    namespaces = namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
+    if problems := [*filter_errors(spec), *namespaces]:
+        raise InvalidInput("\n".join(problems))
+
+
+def namespace_selector(options: BackupFilterOptions) -> dict[str, str]:
     """The annotation with the labels of the included namespaces; none if every namespace may be included."""
     if options.namespace_selector is None:
         return {}
@@ -53,29 +71,33 @@ def backup_spec(options: BackupContentOptions) -> BackupSpec:
     """The spec without the fields that only administrators set. Raises InvalidInput."""
     check_not_negative("--csi-snapshot-timeout", options.csi_snapshot_timeout)
     check_not_negative("--item-operation-timeout", options.item_operation_timeout)
-    spec = BackupSpec(
+    spec = _object_filters(options)
+    spec.snapshot_volumes = options.snapshot_volumes
+    spec.storage_location = options.storage_location
+    spec.default_volumes_to_fs_backup = options.default_volumes_to_restic
+    spec.ordered_resources = ordered_resources(options.ordered_resources)
+    spec.csi_snapshot_timeout = options.csi_snapshot_timeout
+    spec.item_operation_timeout = options.item_operation_timeout
+    spec.snapshot_move_data = options.snapshot_move_data
+    spec.datamover = options.data_mover
+    spec.backup_type = options.backup_type or ""
+    if options.parallel_files_upload:
+        spec.uploader_config = BackupUploader(parallel_files_upload=options.parallel_files_upload)
+    return spec
+
+
+def _object_filters(options: BackupObjectOptions) -> BackupSpec:
+    return BackupSpec(
         included_resources=list(options.include_resources),
         excluded_resources=list(options.exclude_resources),
         label_selector=options.selector,
-        snapshot_volumes=options.snapshot_volumes,
-        include_cluster_resources=options.include_cluster_resources,
-        storage_location=options.storage_location,
-        default_volumes_to_fs_backup=options.default_volumes_to_restic,
-        ordered_resources=ordered_resources(options.ordered_resources),
-        csi_snapshot_timeout=options.csi_snapshot_timeout,
         or_label_selectors=list(options.or_selector),
+        include_cluster_resources=options.include_cluster_resources,
         included_cluster_scoped_resources=list(options.include_cluster_scoped_resources),
         excluded_cluster_scoped_resources=list(options.exclude_cluster_scoped_resources),
         included_namespace_scoped_resources=list(options.include_namespace_scoped_resources),
         excluded_namespace_scoped_resources=list(options.exclude_namespace_scoped_resources),
-        item_operation_timeout=options.item_operation_timeout,
-        snapshot_move_data=options.snapshot_move_data,
-        datamover=options.data_mover,
-        backup_type=options.backup_type or "",
     )
-    if options.parallel_files_upload:
-        spec.uploader_config = BackupUploader(parallel_files_upload=options.parallel_files_upload)
-    return spec
 
 
 def backup_from_schedule(

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from pinnace.cli.browse.options import output_format
-from pinnace.cli.common.options import FilterOptions, ScopedFilterOptions
+from pinnace.cli.common.options import BackupFilterOptions
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, arguments, text
 from pinnace.cli.declaring.values import BACKUP, STORED
 
 
-class ExplainFiltersOptions(FilterOptions, ScopedFilterOptions, verb="back up"):
+class ExplainFiltersOptions(BackupFilterOptions):
     """Say which rule takes an object of the cluster into a backup, or leaves it out.
 
     The filters are those of a backup that exists (--backup), or the flags of backup create.
@@ -17,10 +17,6 @@ class ExplainFiltersOptions(FilterOptions, ScopedFilterOptions, verb="back up"):
 
     objects: Sequence[str] = arguments("KIND/NAMESPACE/NAME...", STORED)
     backup: str = text(section=Section.WHAT, value=BACKUP, help="Explain the filters of this backup.")
-    resource_policies_configmap: str = text(
-        section=Section.WHAT,
-        help="ConfigMap in the server's namespace with policies for volumes and resources.",
-    )
     output_format: str | None = output_format("json", "yaml")
 
 

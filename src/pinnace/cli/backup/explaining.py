@@ -6,11 +6,9 @@ import click
 
 from pinnace.api.chosen_objects import ObjectName, parse_object
 from pinnace.api.codec import decode
-from pinnace.api.meta import ConfigReference
+from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import PolicyError
-from pinnace.api.selection.resource_filters import filter_errors
-from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.errors import FatalBackupError
@@ -20,7 +18,7 @@ from pinnace.backup.scoping import read_scope
 from pinnace.cli.backends import open_backend
 from pinnace.cli.backup.explain_filters import ExplainFiltersOptions
 from pinnace.cli.browse.rows import check_format, print_data
-from pinnace.cli.build import check_selectors
+from pinnace.cli.build import filtered_backup
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
@@ -28,10 +26,11 @@ from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound, UnknownResource
+from pinnace.operations.namespace_choice import NamespaceChoiceError, choose_namespaces
 from pinnace.operations.policies import policies_of
 from pinnace.volumes.policies import VolumePolicies
 
-_NO_FILTERS = BackupSpec(included_namespaces=["*"])
+_UNFILTERED = Backup(metadata=ObjectMeta(), spec=BackupSpec(included_namespaces=["*"]))
 _TITLES = {(True, True): "saved", (False, True): "saved only where another saved object needs it"}
 
 
@@ -57,57 +56,37 @@ def explain_filters(ctx: click.Context, options: ExplainFiltersOptions) -> None:
 async def _explained(
     settings: Settings, named: Sequence[ObjectName], options: ExplainFiltersOptions
 ) -> list[tuple[str, ExplainedObject]]:
-    spec = await _spec(settings, options)
+    backup = await _backup(settings, options)
     async with open_cluster(settings) as client:
         say_cluster(client, "Looking at objects of")
         discovery = await Discovery.load(client)
-        scope = await _scope(client, settings, spec, discovery)
+        scope = await _scope(client, settings, backup, discovery)
         return [(str(name), await _one(client, discovery, scope, name)) for name in named]
 
 
-async def _spec(settings: Settings, options: ExplainFiltersOptions) -> BackupSpec:
-    """The spec of the backup that is named, or of the flags. Raises InvalidInput."""
-    if options.backup:
-        if _spec_of_flags(options) != _NO_FILTERS:
-            raise InvalidInput("give either --backup, or filters: a backup that exists has its own")
-        async with open_backend(settings) as backend:
-            return decode(Backup, await backend.object("backups", options.backup)).spec
-    check_selectors(options)
-    spec = _spec_of_flags(options)
-    namespaces = namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
-    if problems := [*filter_errors(spec), *namespaces]:
-        raise InvalidInput("\n".join(problems))
-    return spec
-
-
-def _spec_of_flags(options: ExplainFiltersOptions) -> BackupSpec:
-    spec = BackupSpec(
-        included_namespaces=list(options.include_namespaces),
-        excluded_namespaces=list(options.exclude_namespaces),
-        included_resources=list(options.include_resources),
-        excluded_resources=list(options.exclude_resources),
-        label_selector=options.selector,
-        or_label_selectors=list(options.or_selector),
-        include_cluster_resources=options.include_cluster_resources,
-        included_cluster_scoped_resources=list(options.include_cluster_scoped_resources),
-        excluded_cluster_scoped_resources=list(options.exclude_cluster_scoped_resources),
-        included_namespace_scoped_resources=list(options.include_namespace_scoped_resources),
-        excluded_namespace_scoped_resources=list(options.exclude_namespace_scoped_resources),
-    )
-    if options.resource_policies_configmap:
-        spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
-    return spec
+async def _backup(settings: Settings, options: ExplainFiltersOptions) -> Backup:
+    """The backup that is named, or one with the filters of the flags. Raises InvalidInput."""
+    of_flags = filtered_backup(options)
+    if not options.backup:
+        return of_flags
+    if of_flags != _UNFILTERED:
+        raise InvalidInput("give either --backup, or filters: a backup that exists has its own")
+    async with open_backend(settings) as backend:
+        return decode(Backup, await backend.object("backups", options.backup))
 
 
 async def _scope(
-    client: KubeClient, settings: Settings, spec: BackupSpec, discovery: Discovery
+    client: KubeClient, settings: Settings, backup: Backup, discovery: Discovery
 ) -> BackupFilter:
+    spec = backup.spec
     try:
+        if not backup.status.start_timestamp:  # else the namespaces were chosen when it began
+            await choose_namespaces(client, backup)
         policies = await policies_of(client, settings.namespace, spec, discovery.canonical)
         return await read_scope(
             client, discovery, spec, VolumePolicies(client, policies), RunLog(None, fields={}, level="error")
         )
-    except (PolicyError, FatalBackupError) as error:
+    except (PolicyError, NamespaceChoiceError, FatalBackupError) as error:
         raise InvalidInput(f"the filters are not valid:\n  {error}") from error
 
 

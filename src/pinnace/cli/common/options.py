@@ -107,7 +107,25 @@ class OperationTimeoutOptions(Options):
     )
 
 
-class BackupContentOptions(ObjectFilterOptions, ScopedFilterOptions, verb="back up"):
+class BackupObjectOptions(ObjectFilterOptions, ScopedFilterOptions, verb="back up"):
+    """Which resources and objects to back up."""
+
+
+class BackupFilterOptions(NamespaceFilterOptions, BackupObjectOptions):
+    """Which namespaces, resources and objects to back up."""
+
+    namespace_selector: "LabelSelector | None" = flag(
+        type=SelectorFlag(),
+        section=Section.WHAT,
+        help="Back up only namespaces that have these labels when the backup begins.",
+    )
+    resource_policies_configmap: str = text(
+        section=Section.WHAT,
+        help="ConfigMap in the server's namespace with policies for volumes and resources.",
+    )
+
+
+class BackupContentOptions(BackupObjectOptions):
     """The content of a backup and where it is stored, for administrators and tenants."""
 
     ordered_resources: str = text(
@@ -162,7 +180,7 @@ def _explain_zero(ctx: click.Context, param: click.Parameter, ttl: "Duration") -
     return ttl
 
 
-class BackupSpecOptions(NamespaceFilterOptions, BackupContentOptions):
+class BackupSpecOptions(BackupFilterOptions, BackupContentOptions):
     """The options for the spec of a backup, or of a schedule's template, and for their metadata."""
 
     ttl: "Duration" = duration(
@@ -177,15 +195,6 @@ class BackupSpecOptions(NamespaceFilterOptions, BackupContentOptions):
         value=Value("LOCATION,...", CompletionSource.SNAPSHOT_LOCATIONS),
         before="snapshot_volumes",
         help="Locations for volume snapshots, at most one per provider.",
-    )
-    namespace_selector: "LabelSelector | None" = flag(
-        type=SelectorFlag(),
-        section=Section.WHAT,
-        help="Back up only namespaces that have these labels when the backup begins.",
-    )
-    resource_policies_configmap: str = text(
-        section=Section.WHAT,
-        help="ConfigMap in the server's namespace with policies for volumes and resources.",
     )
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
