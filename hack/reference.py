@@ -306,7 +306,13 @@ def doctor() -> str:
     return "\n".join(lines) + "\n"
 
 
-SHARED = {Code.CLUSTER_UNREACHABLE, Code.CREDENTIALS_REFUSED, Code.RIGHTS_MISSING}
+SHARED = {
+    Code.AGENTS_MISSING,
+    Code.AGENTS_NOT_INSTALLED,
+    Code.CLUSTER_UNREACHABLE,
+    Code.CREDENTIALS_REFUSED,
+    Code.RIGHTS_MISSING,
+}
 """The codes that both runs and the doctor report."""
 
 

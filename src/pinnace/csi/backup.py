@@ -202,21 +202,22 @@ class SnapshotClaim:
             CSIError, KubeError: the snapshot that the claim needs could not be taken.
         """
         fields = _fields(item)
-        snapshot = await self.take(item, backup)
-        if snapshot is None:
+        volume = await self.volume_of_claim(item, backup)
+        if volume is None:
             csi.forget_snapshot(item)
             return item, NOTHING_MORE
+        snapshot = await self.take(item, volume, backup)
         # The filters of the backup are for snapshots of users; this one is the volume's data. (BEY 4.4)
         item["metadata"].setdefault("annotations", {})[labels.MUST_INCLUDE_ADDITIONAL_ITEMS] = "true"
         csi.annotate_claim(item, snapshot["metadata"]["name"], backup.metadata.name)
         return item, [_identifier(csi.SNAPSHOTS, snapshot["metadata"]["name"], fields["namespace"])]
 
-    async def take(self, item: JSONObject, backup: Backup) -> JSONObject | None:
-        """Create the snapshot; None for claims that need none. Raises CSIError, KubeError."""
-        volume = await self._choice.volume_of(item, backup)
-        return None if volume is None else await self._snapshot(item, volume, backup)
+    async def volume_of_claim(self, claim: JSONObject, backup: Backup) -> JSONObject | None:
+        """The volume that needs a snapshot; None for claims that need none. Raises KubeError."""
+        return await self._choice.volume_of(claim, backup)
 
-    async def _snapshot(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> JSONObject:
+    async def take(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> JSONObject:
+        """Create the snapshot of a claim's volume. Raises CSIError, KubeError."""
         await self._check_storage_class(claim)
         driver, fields = str(volume["spec"]["csi"].get("driver") or ""), _fields(claim)
         classes = await self._client.list_all(self._kinds.classes)

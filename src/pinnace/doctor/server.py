@@ -8,9 +8,10 @@ from pinnace.client.server_status import answered, ask_server, is_ours, older_si
 from pinnace.doctor.findings import Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, LEASES, NODES, PODS, APIResource
+from pinnace.kube.resources import DEPLOYMENTS, LEASES, NODES, APIResource
 from pinnace.notices.codes import Code
 from pinnace.runtime.lease import SERVER_LEASE
+from pinnace.volumes.node_agents import NodeAgents
 
 CHECK = "server"
 RIGHTS = (
@@ -20,7 +21,6 @@ RIGHTS = (
 AGENTS = "node agents"
 ANSWER_SECONDS = 5.0
 DEPLOYMENT = "velero"
-_AGENT_NAMES = ("node-agent", "restic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,45 +152,34 @@ def _running(facts: ServerFacts) -> Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFacts:
-    """The DaemonSet of the node agents, if there is one, the nodes, and those with a ready agent."""
+    """Whether there are node agents, the nodes, and those with a ready agent."""
 
-    daemon_set: str = ""
+    are_installed: bool = False
     nodes: list[str] = field(default_factory=list)
     with_agent: set[str] = field(default_factory=set)
 
 
 async def read_agents(client: KubeClient, namespace: str) -> AgentFacts:
-    """Read the DaemonSet, its pods, and the nodes that can run pods. Raises KubeError."""
-    for name in _AGENT_NAMES:
-        found = await _maybe(client, DAEMON_SETS, name, namespace)
-        if found is not None:
-            break
-    else:
+    """Read the DaemonSet, the pods of agents, and the nodes that can run pods. Raises KubeError."""
+    seen = await NodeAgents(client, namespace).look()
+    if seen.daemon_set is None and not seen.pods:
         return AgentFacts()
-    labels = mapping(mapping(mapping(found, "spec"), "selector"), "matchLabels")
-    selector = ",".join(f"{key}={value}" for key, value in labels.items())
-    pods = await client.list_all(PODS, namespace, label_selector=selector)
     nodes = [
         str(node["metadata"]["name"])
         for node in await client.list_all(NODES)
         if not mapping(node, "spec").get("unschedulable")
     ]
-    ready = {str(mapping(pod, "spec").get("nodeName")) for pod in pods if _is_ready(pod)}
-    return AgentFacts(daemon_set=name, nodes=nodes, with_agent=ready)
-
-
-def _is_ready(pod: JSONObject) -> bool:
-    conditions = mapping(pod, "status").get("conditions") or []
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return AgentFacts(are_installed=True, nodes=nodes, with_agent=seen.ready_on())
 
 
 def judge_agents(facts: AgentFacts, namespace: str) -> list[Finding]:
     """A finding about nodes without a ready agent: volumes of pods there cannot be saved."""
-    if not facts.daemon_set:
+    if not facts.are_installed:
         return [
             skipped(
                 AGENTS,
-                f"none are installed in namespace {namespace}: files of volumes are not backed up",
+                f"none are installed in namespace {namespace}: files of volumes are not backed up, and data"
+                " of CSI snapshots is not moved",
                 "if they are wanted, install again with the same flags and --use-node-agent",
                 code=Code.AGENTS_NOT_INSTALLED,
             )
@@ -203,8 +192,8 @@ def judge_agents(facts: AgentFacts, namespace: str) -> list[Finding]:
             problem(
                 AGENTS,
                 f"no ready agent on {len(lacking)} of {counted(len(facts.nodes), 'node')}: {listed(lacking)}",
-                f"`kubectl -n {namespace} get pods -o wide` shows why; tainted nodes need a toleration "
-                f"in DaemonSet {facts.daemon_set}",
+                f"`kubectl -n {namespace} get pods -o wide` shows why; the agents need a toleration for"
+                " tainted nodes",
                 code=Code.AGENTS_MISSING,
             )
         ]

@@ -72,6 +72,8 @@ class Code(enum.StrEnum):
     SNAPSHOT_NOT_READY = "snapshot-not-ready"
     SNAPSHOT_OBJECTS_LEFT = "snapshot-objects-left"
     STORAGE_CLASS_MISSING = "storage-class-missing"
+    AGENTS_NOT_INSTALLED = "agents-not-installed"
+    AGENTS_MISSING = "agents-missing"
     POD_VOLUME_NOT_SAVED = "pod-volume-not-saved"
     POD_VOLUME_CHANGED = "pod-volume-changed"
     SETTING_IGNORED = "setting-ignored"
@@ -145,8 +147,6 @@ class Code(enum.StrEnum):
     SERVER_SILENT = "server-silent"
     SERVER_NOT_LEADING = "server-not-leading"
     SERVER_VERSION_DIFFERS = "server-version-differs"
-    AGENTS_NOT_INSTALLED = "agents-not-installed"
-    AGENTS_MISSING = "agents-missing"
     LOCATION_MISSING = "location-missing"
     LOCATION_DEFAULT = "location-default"
     LOCATION_UNAVAILABLE = "location-unavailable"
@@ -371,6 +371,16 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     Code.STORAGE_CLASS_MISSING: Explanation(
         "The StorageClass of a claim does not exist. A restore needs it, or a mapping to another."
     ),
+    Code.AGENTS_NOT_INSTALLED: Explanation(
+        "There are no node agents: files of volumes are not saved, and data of CSI snapshots is not moved.",
+        "Install them, or back up without --snapshot-move-data, so that the CSI snapshots are kept.",
+    ),
+    Code.AGENTS_MISSING: Explanation(
+        "Nodes have no ready node agent: files of volumes there are not saved. Where no node has one, data of"
+        " CSI snapshots is not moved, and no such snapshot is taken.",
+        "The status and the log of the node agents' pods say why they are not ready; `pinnace doctor` names"
+        " the nodes.",
+    ),
     Code.POD_VOLUME_NOT_SAVED: Explanation(
         "The files of a pod's volume are not in the backup. The text says why: the pod does not run, no"
         " container mounts the volume, its kind cannot be saved from files, or no node agent did it."
@@ -561,8 +571,6 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     Code.SERVER_SILENT: Explanation("A server should run, and does not answer."),
     Code.SERVER_NOT_LEADING: Explanation("A server answers, and none leads."),
     Code.SERVER_VERSION_DIFFERS: Explanation("Server and client are not of one version."),
-    Code.AGENTS_NOT_INSTALLED: Explanation("There are no node agents."),
-    Code.AGENTS_MISSING: Explanation("Nodes have no ready node agent."),
     Code.LOCATION_MISSING: Explanation("There is no backup storage location."),
     Code.LOCATION_DEFAULT: Explanation("No location is the default, or several are."),
     Code.LOCATION_UNAVAILABLE: Explanation("The server cannot use the location."),

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Container
 from pathlib import Path
+from typing import Final
 
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.storage_location import SecretKeySelector
@@ -23,8 +24,12 @@ from pinnace.storage.credentials_store import CredentialsStore, save_credential
 from pinnace.volumes.disks import with_disks
 from pinnace.volumes.native.fenced import fenced
 from pinnace.volumes.native.snapshotters import Snapshotters
+from pinnace.volumes.node_agents import NodeAgents
 from pinnace.volumes.policies import VolumePolicies
 from pinnace.volumes.secrets import read_secret
+
+AGENTS_FRESH_SECONDS: Final = 10.0
+"""How long a backup believes that a node agent is ready, or that none is: it asks for each claim."""
 
 
 def snapshotters_of(context: RunContext) -> Snapshotters:
@@ -66,7 +71,8 @@ def csi_backup_actions_of(
     for action in actions:
         if isinstance(action, SnapshotClaim) and taken is not None:
             following = FollowUploads(context.client, context.namespace)
-            found.append(MoveClaim(context.client, action, taken, following))
+            agents = NodeAgents(context.client, context.namespace, fresh_seconds=AGENTS_FRESH_SECONDS)
+            found.append(MoveClaim(context.client, action, taken, following, agents))
         else:
             found.append(action)
     return [action for action in found if action.name not in brought]

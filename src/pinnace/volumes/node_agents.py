@@ -1,4 +1,4 @@
-"""Where node agents run, by the DaemonSet that runs them. (docs/spec: PVL 3, BEY 6.1)"""
+"""Where node agents run: pods of their DaemonSet, or with their label. (docs/spec: PVL 3, BEY 6.1)"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,13 @@ from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import DAEMON_SETS, PODS
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 
 NAMES: Final = ("node-agent", "restic")
 """Names of the DaemonSet: since Velero 1.10, and before."""
+ROLE: Final[Mapping[str, str]] = {"role": "node-agent"}
+"""The label of an agent's pod, as Velero and `install` set it; so are agents found that have no DaemonSet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,23 @@ class AgentSet:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenAgents:
+    """The node agents of an installation at one moment.
+
+    Attributes:
+        daemon_set: None if there is none.
+        pods: of the agents, ready or not.
+    """
+
+    daemon_set: AgentSet | None
+    pods: Sequence[JSONObject]
+
+    def ready_on(self) -> set[str]:
+        """The nodes with an agent that is ready."""
+        return {text(pod, "spec", "nodeName") for pod in self.pods if _is_ready(pod)}
+
+
 class NodeAgents:
     """Looks for the node agents of an installation.
 
@@ -54,7 +75,7 @@ class NodeAgents:
         self._client = client
         self._namespace = namespace
         self._fresh_seconds = fresh_seconds
-        self._seen: tuple[float, AgentSet | None, list[JSONObject]] | None = None
+        self._seen: tuple[float, SeenAgents] | None = None
 
     async def find(self) -> AgentSet | None:
         """The DaemonSet; None if there is none. Raises KubeError."""
@@ -63,6 +84,20 @@ class NodeAgents:
                 return AgentSet.of(await self._client.get(DAEMON_SETS, name, self._namespace))
         return None
 
+    async def why_none(self) -> Notice | None:
+        """Why no agent is ready on any node; None if one is. Raises KubeError."""
+        seen = await self.look()
+        if seen.ready_on():
+            return None
+        if seen.daemon_set is None and not seen.pods:
+            return Notice(Code.AGENTS_NOT_INSTALLED, self._not_installed())
+        if not seen.pods:
+            return Notice(
+                Code.AGENTS_MISSING,
+                f"{self._place_of(seen)} has no pod on any node; see its node selector and tolerations",
+            )
+        return Notice(Code.AGENTS_MISSING, f"none of the pods of {self._place_of(seen)} is ready")
+
     async def why_none_on(self, node: str, *, has_worked: bool = False) -> str:
         """Why no agent takes up the work of a node; empty if one is ready there. Raises KubeError.
 
@@ -70,40 +105,45 @@ class NodeAgents:
             has_worked: an agent has worked there. So if there is no DaemonSet, agents are started in another
                 way, and it is not known which of them run.
         """
-        found, pods = await self._look()
-        if found is None and has_worked:
+        seen = await self.look()
+        if node in seen.ready_on():
             return ""
-        if found is None:
+        here = [pod for pod in seen.pods if text(pod, "spec", "nodeName") == node]
+        if here:
+            pod = f"{self._namespace}/{here[0]['metadata']['name']}"
             return (
-                f"no node agent runs on the node {node}, as the namespace {self._namespace} has no DaemonSet"
-                f" {NAMES[0]}: install it (`pinnace install`, with --use-node-agent)"
+                f"the node agent on the node {node} is not ready: see the pod {pod} of {self._place_of(seen)}"
             )
-        here = [pod for pod in pods if text(pod, "spec", "nodeName") == node]
-        if any(_is_ready(pod) for pod in here):
-            return ""
-        where = f"the DaemonSet {self._namespace}/{found.name}"
-        if not here:
-            return (
-                f"no node agent runs on the node {node}: {where} has no pod there; see its node selector and"
-                " tolerations"
-            )
-        pod = here[0]
+        if seen.daemon_set is None:
+            return "" if has_worked else f"no node agent runs on the node {node}, as {self._not_installed()}"
         return (
-            f"the node agent on the node {node} is not ready: see the pod"
-            f" {self._namespace}/{pod['metadata']['name']} of {where}"
+            f"no node agent runs on the node {node}: {self._place_of(seen)} has no pod there; see its node"
+            " selector and tolerations"
         )
 
-    async def _look(self) -> tuple[AgentSet | None, list[JSONObject]]:
-        """The DaemonSet and its pods."""
+    def _not_installed(self) -> str:
+        return (
+            f"the namespace {self._namespace} has no DaemonSet {NAMES[0]}: install it (`pinnace install`,"
+            " with --use-node-agent)"
+        )
+
+    def _place_of(self, seen: SeenAgents) -> str:
+        if seen.daemon_set is None:
+            return f"the node agents in the namespace {self._namespace}"
+        return f"the DaemonSet {self._namespace}/{seen.daemon_set.name}"
+
+    async def look(self) -> SeenAgents:
+        """The agents, seen now or not longer ago than `fresh_seconds`. Raises KubeError."""
         now = asyncio.get_running_loop().time()
         if self._seen is not None and now - self._seen[0] < self._fresh_seconds:
-            return self._seen[1:]
-        found, pods = await self.find(), []
-        if found is not None:
-            selector = ",".join(f"{key}={value}" for key, value in found.pod_labels.items())
-            pods = await self._client.list_all(PODS, self._namespace, label_selector=selector)
-        self._seen = now, found, pods
-        return found, pods
+            return self._seen[1]
+        found = await self.find()
+        marks = ROLE if found is None else found.pod_labels
+        selector = ",".join(f"{key}={value}" for key, value in marks.items())
+        pods = await self._client.list_all(PODS, self._namespace, label_selector=selector)
+        seen = SeenAgents(daemon_set=found, pods=pods)
+        self._seen = now, seen
+        return seen
 
 
 def _is_ready(pod: JSONObject) -> bool:

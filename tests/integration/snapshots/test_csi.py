@@ -3,6 +3,8 @@
 test_csi_on_node.py shows that a real controller and a real driver agree.
 """
 
+import gzip
+import json
 from dataclasses import replace
 
 import pytest
@@ -14,12 +16,14 @@ from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     BACKUPS,
+    DATA_UPLOADS,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
 )
 from pinnace.operations.snapshots import create_contents
 from tests.integration.snapshots.apps import GROUP, CSIApp
+from tests.support.cluster.pods import add_ready_agent
 from tests.support.waiting import eventually
 
 
@@ -236,6 +240,8 @@ async def test_a_claim_that_names_a_class_which_does_not_fit_is_in_the_backup_wi
 async def test_a_snapshot_that_is_not_made_in_time_is_deleted_at_once(csi_app: CSIApp, moves: bool) -> None:
     csi_app.storage.makes_handles = False
     movement = {"snapshotMoveData": True} if moves else {}
+    if moves:
+        await add_ready_agent(csi_app.client, csi_app.namespace)
 
     status = await csi_app.bench.back_up("b1", **csi_app.of(csiSnapshotTimeout="1s", **movement))
 
@@ -245,6 +251,22 @@ async def test_a_snapshot_that_is_not_made_in_time_is_deleted_at_once(csi_app: C
     csi_app.storage.makes_handles = True  # the driver ends what it has begun
     await eventually(lambda: _has_contents(csi_app, 0))
     assert csi_app.storage.storage == set()
+
+
+@pytest.mark.spec("AFT-118")
+async def test_no_snapshot_is_taken_whose_data_no_node_agent_would_move(csi_app: CSIApp) -> None:
+    status = await csi_app.bench.back_up("b1", **csi_app.of(snapshotMoveData=True))
+
+    assert (status["phase"], status["errors"]) == ("PartiallyFailed", 1)
+    results = gzip.decompress((csi_app.bench.folder / "bucket/backups/b1/b1-results.gz").read_bytes())
+    [notice] = json.loads(results)["pinnace"]["notices"]
+    assert (notice["severity"], notice["code"]) == ("error", "agents-not-installed")
+    assert "node-agent is not ready for snapshot data movement: the namespace" in notice["message"]
+    assert "/data" in notice["message"]
+    assert await csi_app.snapshots() == []
+    assert await csi_app.contents() == []
+    assert csi_app.storage.storage == set()
+    assert await csi_app.client.list_all(DATA_UPLOADS, csi_app.namespace) == []
 
 
 @pytest.mark.spec("CTL-038")

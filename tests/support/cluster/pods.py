@@ -8,6 +8,7 @@ from hack.cluster.nodes.images import BUSYBOX
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
+from pinnace.volumes.node_agents import ROLE
 from tests.support.waiting import eventually
 
 START_TIMEOUT_SECONDS = 120.0
@@ -51,6 +52,15 @@ def busybox_pod(
             **spec,
         },
     }
+
+
+async def add_ready_agent(client: KubeClient, namespace: str, name: str = "agent") -> None:
+    """A pod as that of a ready node agent; the agents of the tests are processes beside the nodes."""
+    pod = busybox_pod(name, schedulerName="nobody")
+    pod["metadata"]["labels"] = dict(ROLE)
+    await client.create(PODS, pod, namespace)
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    await client.patch(PODS, name, {"status": status}, namespace, subresource="status")
 
 
 async def run_pod(client: KubeClient, namespace: str, pod: JSONObject) -> JSONObject:

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pinnace.api import labels
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup_repository import BackupRepository
-from pinnace.kube.errors import NotFound
+from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import (
     BACKUP_REPOSITORIES,
     CONFIGMAPS,
@@ -30,7 +30,7 @@ from pinnace.volumes.repositories import repository_place
 from pinnace.volumes.uploader.access import AccessProvider
 from pinnace.volumes.uploaders import Uploaders
 from tests.support.cluster.namespaces import delete_namespace
-from tests.support.cluster.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
+from tests.support.cluster.pods import add_ready_agent, busybox_pod, exec_in_pod, run_pod, wait_ready
 from tests.support.servers.sites import Site
 from tests.support.waiting import eventually
 
@@ -209,6 +209,9 @@ class Stage:
         return await self.site.reached("backups", name)
 
     async def begin_backup(self, name: str = "b", **spec: Any) -> None:
+        if spec.get("snapshotMoveData"):
+            with suppress(AlreadyExists):
+                await add_ready_agent(self.client, self.site.namespace)
         await self.site.create("backups", name, spec={"includedNamespaces": [self.app], **spec})
 
     async def restore(self, name: str = "r", *, backup: str = "b", **spec: Any) -> JSONObject:

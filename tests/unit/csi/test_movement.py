@@ -8,7 +8,10 @@ from pinnace.api import labels
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup, BackupSpec
+from pinnace.csi.movement.errors import AgentsNotReady
 from pinnace.csi.movement.uploads import FollowUploads, MoveClaim
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.plugins.protocols import ResourceIdentifier
 
 SNAPSHOT = {
@@ -19,14 +22,24 @@ CONTENT = {"metadata": {"name": "snapcontent-1"}, "spec": {"driver": "folders.ex
 
 
 class World:
-    """Stands for the client, the action that takes snapshots, and the record of taken ones."""
+    """Stands for the client, the node agents, the action that takes snapshots, and its record."""
 
-    def __init__(self, *, takes: bool = True) -> None:
+    def __init__(self, *, takes: bool = True, lacks: Notice | None = None) -> None:
         self.takes = takes
+        self.lacks = lacks
+        self.asked = False
         self.created: list[JSONObject] = []
 
-    async def take(self, item: JSONObject, backup: Backup) -> JSONObject | None:
-        return SNAPSHOT if self.takes else None
+    async def why_none(self) -> Notice | None:
+        self.asked = True
+        return self.lacks
+
+    async def volume_of_claim(self, claim: JSONObject, backup: Backup) -> JSONObject | None:
+        return {} if self.takes else None
+
+    async def take(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> JSONObject:
+        self.created.append(SNAPSHOT)
+        return SNAPSHOT
 
     async def wait_and_keep(self, snapshot: JSONObject) -> tuple[JSONObject, JSONObject]:
         return SNAPSHOT, CONTENT
@@ -45,7 +58,7 @@ class World:
 async def move(world: World, annotations: JSONObject, mover: str = "") -> tuple[JSONObject, Any]:
     anything: Any = world
     following = FollowUploads(client=anything, namespace="server")
-    action = MoveClaim(anything, anything, anything, following)
+    action = MoveClaim(anything, anything, anything, following, anything)
     claim = {
         "metadata": {"namespace": "shop", "name": "data", "uid": "u2", "annotations": annotations},
         "spec": {"storageClassName": "folders"},
@@ -78,7 +91,7 @@ async def test_the_built_in_mover_is_written_as_every_velero_knows_it(mover: str
     world = World()
     await move(world, {}, mover)
 
-    (upload,) = world.created
+    (_, upload) = world.created
     assert upload["spec"]["datamover"] == written
     assert upload["metadata"]["finalizers"]
 
@@ -96,3 +109,28 @@ async def test_a_claim_that_is_not_moved_names_nothing_of_an_earlier_backup() ->
 
     assert annotations == {"who": "me"}
     assert output.operation_id == ""
+
+
+@pytest.mark.spec("AFT-118")
+async def test_without_a_ready_agent_nothing_is_taken_that_the_built_in_mover_would_move() -> None:
+    missing = Notice(Code.AGENTS_MISSING, "none of the pods of the DaemonSet velero/node-agent is ready")
+    world = World(lacks=missing)
+
+    with pytest.raises(
+        AgentsNotReady, match=r"^node-agent is not ready for snapshot data movement: none of the pods"
+    ) as refused:
+        await move(world, {}, "velero-fs")
+    assert refused.value.cause() == (Code.AGENTS_MISSING, {})
+    assert world.created == []
+
+    _, output = await move(world, {}, "theirs")
+    assert output.operation_id, "another mover needs no node agent"
+
+
+@pytest.mark.spec("AFT-118")
+async def test_a_claim_without_a_snapshot_needs_no_agent() -> None:
+    world = World(takes=False, lacks=Notice(Code.AGENTS_MISSING, "none"))
+
+    await move(world, {})
+
+    assert not world.asked

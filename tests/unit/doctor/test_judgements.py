@@ -259,7 +259,7 @@ def test_a_client_of_another_version_is_a_warning() -> None:
 
 
 def test_nodes_without_an_agent_are_named() -> None:
-    agents = server.AgentFacts(daemon_set="node-agent", nodes=["n1", "n2", "n3"], with_agent={"n1"})
+    agents = server.AgentFacts(are_installed=True, nodes=["n1", "n2", "n3"], with_agent={"n1"})
 
     assert seen(server.judge_agents(agents, "velero")) == [
         (Level.PROBLEM, "no ready agent on 2 of 3 nodes: n2, n3")
@@ -631,7 +631,7 @@ def test_the_command_that_mends_a_schedule_can_be_pasted() -> None:
 
 
 def test_a_cluster_without_nodes_has_no_agents_to_look_for() -> None:
-    (found,) = server.judge_agents(server.AgentFacts(daemon_set="node-agent"), "velero")
+    (found,) = server.judge_agents(server.AgentFacts(are_installed=True), "velero")
 
     assert found.level is Level.SKIPPED
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from pinnace.notices.codes import Code
 from pinnace.volumes.agent_settings import named_in
-from pinnace.volumes.node_agents import NodeAgents
+from pinnace.volumes.node_agents import ROLE, NodeAgents
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.controllers.fakes import NAMESPACE
 
@@ -45,6 +46,43 @@ async def test_without_a_daemon_set_an_agent_that_has_worked_is_not_missed() -> 
 
     assert await agents.why_none_on("n1", has_worked=True) == ""
     assert "no DaemonSet node-agent" in await agents.why_none_on("n1")
+
+
+@pytest.mark.spec("AFT-118")
+async def test_some_agent_must_be_ready_wherever_it_is(cluster: ScriptedCluster) -> None:
+    agents = NodeAgents(cluster.client, NAMESPACE)
+    agent = cluster.stored("pods", "agent")
+
+    assert await agents.why_none() == "none of the pods of the DaemonSet velero/restic is ready"
+
+    del agent["metadata"]["deletionTimestamp"]
+    assert await agents.why_none() is None
+    agent["metadata"]["labels"] = {}
+    found = await agents.why_none()
+    assert found is not None
+    assert found.code is Code.AGENTS_MISSING
+    assert "DaemonSet velero/restic has no pod on any node" in found
+
+
+@pytest.mark.spec("AFT-118")
+async def test_agents_without_a_daemon_set_are_found_by_the_label_of_their_pods() -> None:
+    cluster = ScriptedCluster()
+    agents = NodeAgents(cluster.client, NAMESPACE)
+
+    found = await agents.why_none()
+    assert found is not None
+    assert found.code is Code.AGENTS_NOT_INSTALLED
+
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    pod = cluster.add("pods", "agent", labels=ROLE, spec={"nodeName": "n1"}, status=status)
+    assert await agents.why_none() is None
+    assert await agents.why_none_on("n1") == ""
+
+    pod["status"] = {}
+    found = await agents.why_none()
+    assert found is not None
+    assert "node agents in the namespace velero" in found
+    assert "see the pod velero/agent" in await agents.why_none_on("n1", has_worked=True)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, written_mover
 from pinnace.csi import snapshots as csi
 from pinnace.csi.backup import SnapshotClaim
+from pinnace.csi.movement.errors import AgentsNotReady
 from pinnace.csi.movement.following import Movements
 from pinnace.csi.movement.objects import BLOCK, FINALIZER, is_built_in
 from pinnace.csi.objects import TakenSnapshots
@@ -24,6 +25,7 @@ from pinnace.kube.resources import DATA_UPLOADS
 from pinnace.plugins.asynchronous import BackupItemOutput, OperationProgress
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 from pinnace.volumes.creating import create_generated
+from pinnace.volumes.node_agents import NodeAgents
 from pinnace.volumes.pods.parents import parent_of
 
 CONTENT: Final = "pinnace.io/snapshot-content"
@@ -117,14 +119,21 @@ class MoveClaim:
         snapshots: decides and takes the snapshot.
         taken: records it.
         following: of the DataUploads.
+        agents: move the data, unless the backup names another mover.
     """
 
     name = SnapshotClaim.name
 
     def __init__(
-        self, client: KubeClient, snapshots: SnapshotClaim, taken: TakenSnapshots, following: FollowUploads
+        self,
+        client: KubeClient,
+        snapshots: SnapshotClaim,
+        taken: TakenSnapshots,
+        following: FollowUploads,
+        agents: NodeAgents,
     ) -> None:
         self._client = client
+        self._agents = agents
         self._snapshots = snapshots
         self._taken = taken
         self._following = following
@@ -137,16 +146,20 @@ class MoveClaim:
         """Take the snapshot and begin to move its data; nothing for claims that need no snapshot.
 
         Raises:
+            AgentsNotReady: no snapshot was taken, as nothing would move its data.
             CSIError, KubeError: the snapshot could not be taken, or no DataUpload be created.
         """
         mapping(item, "metadata", "annotations").pop(labels.DATA_UPLOAD_NAME, None)  # of an earlier backup
         if not backup.spec.snapshot_move_data:
             changed, more = await self._snapshots.execute(item, backup)
             return BackupItemOutput(item=changed, additional_items=more)
-        snapshot = await self._snapshots.take(item, backup)
-        if snapshot is None:
+        needing = await self._snapshots.volume_of_claim(item, backup)
+        if needing is None:
             csi.forget_snapshot(item)
             return BackupItemOutput(item=item)
+        if backup.spec.datamover in BUILT_IN_MOVERS:
+            await self._check_agents()
+        snapshot = await self._snapshots.take(item, needing, backup)
         found, content = await self._taken.wait_and_keep(snapshot)
         volume = self._taken.volume_of(found["metadata"]["namespace"], found["metadata"]["name"])
         body = new_upload(backup, item, found, content, volume)
@@ -167,6 +180,11 @@ class MoveClaim:
             name=made["metadata"]["name"],
         )
         return BackupItemOutput(item=item, operation_id=operation, post_operation_items=[upload])
+
+    async def _check_agents(self) -> None:
+        """Raises AgentsNotReady, KubeError. (docs/spec/after-1.18.md, 4.3)"""
+        if (why := await self._agents.why_none()) is not None:
+            raise AgentsNotReady(why.saying(f"node-agent is not ready for snapshot data movement: {why}"))
 
     async def progress(self, operation: str, backup: Backup) -> OperationProgress:
         """The progress of the DataUpload."""
