@@ -20,17 +20,17 @@ from pinnace.api.velero.restore import ExistingResourcePolicy
 
 # --- The request ------------------------------------------------------------------------------------------
 
+CONFIG_MAP_FIELDS: Final = ("resourceModifier", "resourcePolicy")
+"""Fields of a spec that name a ConfigMap of the server's namespace."""
 RESTRICTED_FIELDS: Final = (
     "includedNamespaces",
     "excludedNamespaces",
     "namespaceMapping",
-    "resourceModifier",
+    *CONFIG_MAP_FIELDS,
     "skipDefaultResourceModifier",
-    "resourcePolicy",
     "restoreStatus",
 )
-"""Fields of a spec that only self-service sets. Modifiers and policies are config maps of the server's
-namespace; the role `edit` may not write a status."""
+"""Fields of a spec that only self-service sets. The role `edit` may not write a status."""
 RESTRICTED_POLICY: Final = ExistingResourcePolicy.RECREATE
 
 MAX_SPEC_BYTES: Final = 1 << 18

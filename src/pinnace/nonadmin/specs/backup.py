@@ -14,7 +14,7 @@ from pinnace.api.nonadmin.restore_limits import MAX_PARALLEL_FILES
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.names import EVERYTHING
-from pinnace.api.selection.resource_filters import filter_errors
+from pinnace.api.selection.resource_filters import filter_errors, uses_common_lists
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.nonadmin.objects import present
@@ -104,8 +104,7 @@ def _scope_problem(spec: JSONObject, namespace: str) -> str:
         if isinstance(parallel, int) and parallel > MAX_PARALLEL_FILES:
             return f"{_PREFIX}.uploaderConfig.parallelFilesUpload can not be larger than {MAX_PARALLEL_FILES}"
     if spec.get("resourcePolicy") is not None:
-        # It names a config map of the server's namespace.
-        return f"{_PREFIX}.resourcePolicy is restricted"
+        return f"{_PREFIX}.resourcePolicy is restricted: it names a ConfigMap of the server's namespace"
     return ""
 
 
@@ -172,10 +171,19 @@ def backup_spec(non_admin_backup: JSONObject, storage: StorageChoice, settings: 
         spec["storageLocation"] = text(storage.request, "status", "veleroBackupStorageLocation", "name")
         # The owner of the bucket could write other snapshots' ids into it, and have them deleted. (A15)
         spec["snapshotVolumes"] = False
-    if any(listed(spec, name) for name in _SCOPED_LISTS):
+    if any(listed(spec, name) for name in _SCOPED_LISTS) or _may_have_filter_policies(spec):
         for name, kinds in _EXCLUDED_BY_SCOPE.items():
             given = listed(spec, name)
             spec[name] = given if EVERYTHING in given else [*given, *kinds]
     else:
         spec["excludedResources"] = [*listed(spec, "excludedResources"), *ALWAYS_EXCLUDED]
     return spec
+
+
+def _may_have_filter_policies(spec: JSONObject) -> bool:
+    """Whether the kinds that no tenant gets must be excluded scope by scope.
+
+    A document that the administrator prescribes may have filters, which a Backup with one pair of lists for
+    all kinds cannot have. (docs/spec/after-1.18.md, 2.4)
+    """
+    return bool(spec.get("resourcePolicy")) and not uses_common_lists(decode(BackupSpec, spec))

@@ -9,6 +9,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_part
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.restore_limits import (
+    CONFIG_MAP_FIELDS,
     MAX_PARALLEL_FILES,
     RESTRICTED_FIELDS,
     RESTRICTED_POLICY,
@@ -60,7 +61,8 @@ def restore_problem(
     # A modifier is a config map of the server's namespace; the role `edit` may not write a status.
     for name in RESTRICTED_FIELDS:
         if spec.get(name) not in (None, False):
-            return f"{_RESTRICTED}.{name} is restricted"
+            why = ": it names a ConfigMap of the server's namespace" if name in CONFIG_MAP_FIELDS else ""
+            return f"{_RESTRICTED}.{name} is restricted{why}"
     if spec.get("existingResourcePolicy") == RESTRICTED_POLICY:
         return f"{_RESTRICTED}.existingResourcePolicy is restricted, can only be none or update"
     # It would write over data that pods of the namespace may use by then.

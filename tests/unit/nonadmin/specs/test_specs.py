@@ -191,6 +191,28 @@ NOT_ENFORCED_RESTORE = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("given", "excluded"),
+    [
+        ({}, {"excludedNamespaceScopedResources", "excludedClusterScopedResources"}),
+        (
+            {"includedNamespaceScopedResources": ["pods"]},
+            {"excludedNamespaceScopedResources", "excludedClusterScopedResources"},
+        ),
+        ({"includedResources": ["pods"]}, {"excludedResources"}),
+    ],
+)
+def test_prescribed_policies_may_have_filters(given: dict[str, Any], excluded: set[str]) -> None:
+    policy = {"kind": "configmap", "name": "filters-of-tenants"}
+    settings = AdminSettings(backup={"resourcePolicy": policy})
+    assert judged(settings, **given) == ""
+    spec = backup_spec(non_admin_backup(**given), NONE, settings)
+
+    assert spec["resourcePolicy"] == policy
+    assert {name for name in spec if name.startswith("excluded")} == excluded
+    assert set(ALWAYS_EXCLUDED) == {kind for name in excluded for kind in spec[name]}
+
+
 @pytest.mark.spec("NAC-014")
 def test_every_field_has_an_enforcement_case() -> None:
     assert set(fields(BackupSpec)) == set(BACKUP_CASES) | NOT_ENFORCED_BACKUP
