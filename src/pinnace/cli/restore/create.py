@@ -1,6 +1,7 @@
 """`restore create`. (docs/spec: CLI 5.1)"""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,9 +24,12 @@ from pinnace.cli.declaring.fields import (
     text,
     tristate,
 )
-from pinnace.cli.declaring.types import Enum, NameArgument
+from pinnace.cli.declaring.types import Enum, NameArgument, SelectorFlag
 from pinnace.cli.declaring.values import BACKUP, NEW, RESOURCES, SCHEDULE, CompletionSource, Value, one_of
 from pinnace.cli.output.printing import OutputOptions
+
+if TYPE_CHECKING:
+    from pinnace.api.meta import LabelSelector
 
 
 class ObjectOptions(Options):
@@ -82,6 +86,12 @@ class RestoreCreateOptions(
         value=SCHEDULE,
         before="include_namespaces",
         help="Schedule whose newest successful backup is restored.",
+    )
+    namespace_selector: "LabelSelector | None" = flag(
+        type=SelectorFlag(),
+        section=Section.WHAT,
+        before="preserve_nodeports",
+        help="Restore only namespaces whose Namespace object in the backup has these labels.",
     )
     namespace_mappings: Mapping[str, str] = key_values(
         separator=":",

@@ -46,6 +46,10 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
         )
     if not options.previews and not _may_recreate(options):
         return ExitCode.OK
+    if (selector := options.namespace_selector) is not None:
+        from pinnace.cli.restore.labelled import with_chosen_namespaces  # few restores need it
+
+        options = run_async(with_chosen_namespaces(settings, options, selector))
     source = options.from_backup or options.from_schedule
     name = options.names[0] if options.names else stamped_name(source, SYSTEM_CLOCK.now())
     others = () if options.names else tuple(other_names(name))
