@@ -57,6 +57,8 @@ DATA_UPLOAD: Final = "velero.io/data-upload"
 DATA_DOWNLOAD: Final = "velero.io/data-download"
 EXPOSER_POD_GROUP: Final = "velero.io/exposer-pod-group"
 """Labels of the pods that hold a volume while its data is moved."""
+COPIED_FOR: Final = "velero.io/backup-pvc-secret"
+"""Label of a Secret or ConfigMap that was copied for a DataUpload or DataDownload: its uid."""
 DATA_UPLOAD_NAME: Final = "velero.io/data-upload-name"
 """Annotation of a stored claim: `namespace/name` of the DataUpload that has its data. Without it, Velero
 restores the claim empty."""

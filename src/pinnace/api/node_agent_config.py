@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from pinnace.api.definitions.spec_fields import unknown_fields
 from pinnace.api.meta import LabelSelector
+from pinnace.api.nonadmin.names import is_object_name
 from pinnace.api.selection.selectors import Selector
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
@@ -54,7 +55,18 @@ class LoadAffinity(Struct, rename="camel", kw_only=True):
     storage_class: str = ""
 
 
-class BackupClaim(Struct, rename="camel", kw_only=True):
+class ClaimCompanions(Struct, rename="camel", kw_only=True):
+    """The objects that a driver reads beside a claim, such as keys of encrypted volumes.
+
+    Attributes:
+        secret_names, config_map_names: in the namespace of the claim that is saved or restored.
+    """
+
+    secret_names: list[str] = []
+    config_map_names: list[str] = []
+
+
+class BackupClaim(ClaimCompanions, rename="camel", kw_only=True):
     """The properties of the temporary claim that is made of a snapshot.
 
     Attributes:
@@ -69,7 +81,7 @@ class BackupClaim(Struct, rename="camel", kw_only=True):
     annotations: dict[str, str] = {}
 
 
-class RestoreClaim(Struct, rename="camel", kw_only=True):
+class RestoreClaim(ClaimCompanions, rename="camel", kw_only=True):
     """The properties of the temporary claim of a restore.
 
     Attributes:
@@ -128,6 +140,7 @@ def read_node_agent_config(document: str) -> tuple[NodeAgentConfig, Sequence[str
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise ValueError(f"it is not valid: {error}") from error
     _check(config)
+    _check_companions(config)
     return config, _warnings(raw)
 
 
@@ -145,6 +158,13 @@ def _check(config: NodeAgentConfig) -> None:
             Selector.from_label_selector(selector)
         except ValueError as error:
             raise ValueError(f"it is not valid: a nodeSelector is wrong: {error}") from error
+
+
+def _check_companions(config: NodeAgentConfig) -> None:
+    for claim in (config.restore_claim, *config.backup_claims.values()):
+        for name in (*claim.secret_names, *claim.config_map_names):
+            if not is_object_name(name):
+                raise ValueError(f"it is not valid: {name!r} cannot be the name of a Secret or ConfigMap")
 
 
 def _warnings(raw: Mapping[str, Any]) -> list[str]:

@@ -147,7 +147,7 @@ class Downloads:
         if not await self.exposer.remove(movement):
             return False
         await drop_filled(self.scope.client, movement)
-        return True
+        return await _copies_removed(self.scope, self.exposer, movement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,18 @@ class Uploads:
 
     async def removed(self, movement: JSONObject) -> bool:
         """Delete the volume, and then the snapshot."""
-        return await self.exposer.remove(movement) and await self.snapshots.remove(movement)
+        gone = await self.exposer.remove(movement) and await self.snapshots.remove(movement)
+        return gone and await _copies_removed(self.scope, self.exposer, movement)
+
+
+async def _copies_removed(scope: Scope, exposer: Exposer, movement: JSONObject) -> bool:
+    """Give up the copies that its driver read; return whether that is done.
+
+    The driver may need them to delete the volume, and has ten minutes for that.
+    """
+    ended = text(movement, "status", "completionTimestamp")
+    is_late = _seconds_since(ended, scope.clock.now()) > SETTLE_SECONDS if ended else True
+    return await exposer.copies.release(movement, although_read=is_late)
 
 
 class MovementReconciler:

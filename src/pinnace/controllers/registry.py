@@ -31,6 +31,7 @@ from pinnace.csi.snapshots import CONTENTS, SNAPSHOTS
 from pinnace.kube.resources import (
     BACKUP_REPOSITORIES,
     BACKUPS,
+    CONFIGMAPS,
     DELETE_BACKUP_REQUESTS,
     DOWNLOAD_REQUESTS,
     JOBS,
@@ -38,12 +39,13 @@ from pinnace.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
     RESTORES,
+    SECRETS,
     SERVER_STATUS_REQUESTS,
 )
 from pinnace.runtime.controller import Controller
 
 _CSI: Final = (SNAPSHOTS, CONTENTS)
-_MOVED: Final = (PODS.group_resource, PERSISTENT_VOLUME_CLAIMS.group_resource)
+_MOVED: Final = tuple(kind.group_resource for kind in (PODS, PERSISTENT_VOLUME_CLAIMS, SECRETS, CONFIGMAPS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,11 +37,16 @@ _OWN_NAMESPACE = (
 )
 """The rights in the server's own namespace, beside those everywhere."""
 
-_MOVED_DATA = {"apiGroups": [""], "resources": ["pods", "persistentvolumeclaims"], "verbs": ["delete"]}
-"""Node agents move the data of volumes through pods and claims in their own namespace."""
+_MOVED_DATA = {
+    "apiGroups": [""],
+    "resources": ["pods", "persistentvolumeclaims", "secrets", "configmaps"],
+    "verbs": ["delete"],
+}
+"""Node agents move the data of volumes through pods and claims in their own namespace, and drivers may need
+copies of Secrets and ConfigMaps beside these claims."""
 
 _REPLACED_VOLUMES = {"apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["delete"]}
-"""A restored image of a file system gets another PersistentVolume than the one it was written through."""
+"""A restored volume may get another object than the one that it was written through."""
 
 
 def cluster_wide_name(namespace: str) -> str:

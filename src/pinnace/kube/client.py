@@ -167,17 +167,19 @@ class KubeClient(ListClient):
         namespace: str | None = None,
         *,
         uid: str | None = None,
+        version: str | None = None,
         propagation: str | None = None,
     ) -> JSONObject:
         """Delete an object, and return it while it is being deleted, or a Status.
 
         Args:
             uid: delete only the object with this uid; another one of that name is a `Conflict`.
+            version: delete it only with this resourceVersion; if it has changed, that is a `Conflict`.
             propagation: Foreground, Background or Orphan.
         """
         options: JSONObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        if demanded := {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}:
+            options["preconditions"] = demanded
         if propagation:
             options["propagationPolicy"] = propagation
         request = APIRequest(

@@ -177,6 +177,7 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
         namespace: str | None = None,
         *,
         uid: str | None = None,
+        version: str | None = None,
         propagation: str | None = None,
     ) -> JSONObject:
         request = self._request("delete", resource, namespace, name)
@@ -186,6 +187,8 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
             obj = self._existing(request)
             if uid not in (None, obj["metadata"].get("uid")):
                 raise Conflict(409, reason="Conflict", message="the uid is another")
+            if version not in (None, obj["metadata"].get("resourceVersion")):
+                raise Conflict(409, reason="Conflict", message="the object has been modified")
             if propagation == "Orphan":
                 for dependent in self._dependents(request.key, obj):
                     references = self.objects[dependent]["metadata"]["ownerReferences"]

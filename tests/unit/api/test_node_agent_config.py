@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.node_agent_config import BackupClaim, NodeAgentConfig, read_node_agent_config
+from pinnace.api.node_agent_config import BackupClaim, NodeAgentConfig, RestoreClaim, read_node_agent_config
 
 
 def read(**settings: Any) -> NodeAgentConfig:
@@ -60,9 +60,11 @@ def test_the_settings_of_temporary_objects_are_read() -> None:
                 "readOnly": True,
                 "spcNoRelabeling": True,
                 "annotations": {"a": "b"},
+                "secretNames": ["key"],
+                "configMapNames": ["kms"],
             }
         },
-        restorePVC={"ignoreDelayBinding": True},
+        restorePVC={"ignoreDelayBinding": True, "secretNames": ["r"], "configMapNames": ["s", "t"]},
         priorityClassName="low",
         podAnnotations={"c": "d"},
         podLabels={"e": "f"},
@@ -70,10 +72,17 @@ def test_the_settings_of_temporary_objects_are_read() -> None:
 
     assert config.backup_claims == {
         "fast": BackupClaim(
-            storage_class="ro", read_only=True, spc_no_relabeling=True, annotations={"a": "b"}
+            storage_class="ro",
+            read_only=True,
+            spc_no_relabeling=True,
+            annotations={"a": "b"},
+            secret_names=["key"],
+            config_map_names=["kms"],
         )
     }
-    assert config.restore_claim.ignore_delay_binding
+    assert config.restore_claim == RestoreClaim(
+        ignore_delay_binding=True, secret_names=["r"], config_map_names=["s", "t"]
+    )
     assert (config.priority_class_name, config.pod_annotations, config.pod_labels) == (
         "low",
         {"c": "d"},
@@ -87,8 +96,9 @@ def test_each_setting_without_effect_is_named() -> None:
         "privilegedFsBackup": True,
         "cachePVC": {},
         "surprise": 1,
-        "backupPVC": {"fast": {"storageClass": "s", "secretNames": ["key"]}},
-        "restorePVC": {"ignoreDelayBinding": True, "configMapNames": ["c"]},
+        "csiSnapshotMetadataServiceConfigs": {"saName": "snapshots"},
+        "backupPVC": {"fast": {"storageClass": "s", "secrets": ["key"]}},
+        "restorePVC": {"ignoreDelayBinding": True, "configMaps": ["c"]},
         "loadConcurrency": {"globalConfig": 2, "perNodeConfig": [{"number": 1, "nodes": ["a"]}]},
     }
 
@@ -96,12 +106,13 @@ def test_each_setting_without_effect_is_named() -> None:
 
     names = [
         "cachePVC",
+        "csiSnapshotMetadataServiceConfigs",
         "podResources",
         "privilegedFsBackup",
         "surprise",
-        "backupPVC.fast.secretNames",
+        "backupPVC.fast.secrets",
         "loadConcurrency.perNodeConfig[0].nodes",
-        "restorePVC.configMapNames",
+        "restorePVC.configMaps",
     ]
     assert [warning.split(" has no effect: ")[0] for warning in warnings] == names
 
@@ -119,8 +130,23 @@ def test_each_setting_without_effect_is_named() -> None:
             '{"loadAffinity": [{"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}]}',
             'a nodeSelector is wrong: "Near" is not a valid label selector operator',
         ),
+        (
+            '{"backupPVC": {"a": {"secretNames": ["a/b"]}}}',
+            "'a/b' cannot be the name of a Secret or ConfigMap",
+        ),
+        ('{"restorePVC": {"configMapNames": [""]}}', "'' cannot be the name of a Secret or ConfigMap"),
     ],
-    ids=["no JSON", "no object", "wrong type", "global zero", "node zero", "queue below zero", "operator"],
+    ids=[
+        "no JSON",
+        "no object",
+        "wrong type",
+        "global zero",
+        "node zero",
+        "queue below zero",
+        "operator",
+        "Secret",
+        "ConfigMap",
+    ],
 )
 def test_what_cannot_be_used_is_refused(document: str, problem: str) -> None:
     with pytest.raises(ValueError, match="it is not valid") as refused:

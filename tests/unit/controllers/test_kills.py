@@ -242,6 +242,8 @@ class Mounted:
 class MovementLife:
     """The server's part of moving data: any server goes on where another one ended.
 
+    The driver needs a Secret and a ConfigMap of the claim's namespace. (docs/spec: AFT-175)
+
     Args:
         spec: of the object.
     """
@@ -251,6 +253,7 @@ class MovementLife:
         self.api = self.stage.api
         self.plural, self.outcome = plural, outcome
         self.is_image = bool(spec)
+        self.stage.add_companions()
         if plural == "datadownloads":
             self.stage.add_download(**spec)
         else:
@@ -272,6 +275,7 @@ class MovementLife:
 
     def check(self, *, died: bool) -> None:
         assert self.stage.temporary() == []
+        assert self.stage.copies() == []
         names = {"datauploads": "data-upload", "datadownloads": "data-download"}
         (line,) = (each for each in CONTROLLERS if each.name == names[self.plural])
         deleted = {call[1] for call in self.api.calls if call[0] == "delete"}

@@ -10,6 +10,7 @@ from typing import Final
 from pinnace.api import labels
 from pinnace.api.node_agent_config import BackupClaim, NodeAgentConfig
 from pinnace.api.objects import JSONObject, mapping, objects, text
+from pinnace.csi.movement.copies import TEMPORARY_VOLUME_OF, ClaimCopies
 from pinnace.csi.movement.errors import MovementError
 from pinnace.csi.movement.objects import BLOCK, PodPlan, temporary_claim, temporary_pod, why_pod_ended
 from pinnace.csi.movement.uploads import SourceVolume
@@ -44,11 +45,15 @@ class Exposer:
     Args:
         namespace: the server's.
         fresh_seconds: how long an answer about the node agents is reused.
+
+    Attributes:
+        copies: of the objects that drivers read beside the claims.
     """
 
     def __init__(self, client: KubeClient, namespace: str, *, fresh_seconds: float = 0.0) -> None:
         self._client = client
         self._namespace = namespace
+        self.copies = ClaimCopies(client, namespace)
         self._agents = NodeAgents(client, namespace, fresh_seconds=fresh_seconds)
 
     async def node(
@@ -82,6 +87,8 @@ class Exposer:
         """Make claim and pod by the settings of the node agents."""
         agents = await self._agents.find()
         config = await self._config(agents)
+        if await self.copies.why_waiting(movement, config):
+            return
         class_name = text(claim_spec, "storageClassName")
         wanted = config.backup_claims.get(class_name) if of_backup else None
         wanted = wanted or BackupClaim()
@@ -177,7 +184,8 @@ class Exposer:
         """Why the volume is not mounted yet, as far as the cluster shows."""
         pod = await self._find(PODS, movement)
         if pod is None:
-            return "its pod was not created"
+            config = await self._config(await self._agents.find())
+            return await self.copies.why_waiting(movement, config) or "its pod was not created"
         for condition in objects(pod, "status", "conditions"):
             if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
                 said = condition.get("message") or "no reason is given"
@@ -211,7 +219,10 @@ class Exposer:
         if volume := text(claim, "spec", "volumeName"):
             # A class may keep volumes; this one holds nothing that anything else uses.
             with suppress(NotFound):
-                patch = {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
+                patch = {
+                    "metadata": {"labels": {TEMPORARY_VOLUME_OF: movement["metadata"]["uid"]}},
+                    "spec": {"persistentVolumeReclaimPolicy": "Delete"},
+                }
                 await self._client.patch(PERSISTENT_VOLUMES, volume, patch)
         return await self._remove(PERSISTENT_VOLUME_CLAIMS, movement)
 

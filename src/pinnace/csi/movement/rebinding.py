@@ -12,6 +12,9 @@ The mode of a PersistentVolume is fixed: a second object takes the place of the 
     temporary claim deleted ──> volume detached ──> second object, which names the target claim, made
         ──> first object deleted ──> as above
 
+The same is done for a volume that names Secrets which were copied for the transfer: the second object names
+those of the target's namespace.
+
 The second one is made first, and its name follows from the DataDownload: whoever dies, the handle of the
 storage is in one object at least, and the next server finds both. (docs/spec: AFT-147)
 
@@ -42,6 +45,16 @@ FILESYSTEM: Final = "Filesystem"
 
 _SECOND_NAMES: Final = UUID("5f2f6f0c-5b0e-4c39-8a54-7f0f0f6f3b2d")
 _PROVISIONER_IDENTITY: Final = "storage.kubernetes.io/csiProvisionerIdentity"
+_SECRET_USES: Final = (
+    "controllerExpandSecretRef",
+    "controllerPublishSecretRef",
+    "nodeExpandSecretRef",
+    "nodePublishSecretRef",
+    "nodeStageSecretRef",
+)
+_DELETION_SECRET_NAME: Final = "volume.kubernetes.io/provisioner-deletion-secret-name"  # noqa: S105 - a name
+_DELETION_SECRET_NAMESPACE: Final = "volume.kubernetes.io/provisioner-deletion-secret-namespace"  # noqa: S105
+"""Annotations of volumes: the Secret that their provisioner deletes them with."""
 _BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 
@@ -81,10 +94,12 @@ async def rebind(client: KubeClient, exposer: Exposer, movement: JSONObject) -> 
         raise MovementError(f"the volume that was filled, {name}, is being deleted")
     if bound and bound != name:
         raise MovementError(f"the claim was bound to another volume meanwhile: {bound}")
-    if mode_of(volume) != mode_of(target):
+    copies = await _copied_secrets(exposer, volume, movement)
+    if copies or mode_of(volume) != mode_of(target):
         if not await _is_attached(client, name):
+            second = _second(target, volume, movement, copies)
             with suppress(AlreadyExists):
-                await client.create(PERSISTENT_VOLUMES, _in_the_mode_of(target, volume, movement))
+                await client.create(PERSISTENT_VOLUMES, second)
         return False
     if replaced:
         await _drop_replaced(client, replaced)
@@ -204,8 +219,25 @@ def _second_name(movement: JSONObject) -> str:
     return str(uuid5(_SECOND_NAMES, movement["metadata"]["uid"]))
 
 
-def _in_the_mode_of(target: JSONObject, volume: JSONObject, movement: JSONObject) -> JSONObject:
-    """The object that takes the place of a volume, in the mode of the target claim, which it names."""
+async def _copied_secrets(exposer: Exposer, volume: JSONObject, movement: JSONObject) -> frozenset[str]:
+    """The Secrets that a volume names and that were copied into the server's namespace for the transfer."""
+    here = movement["metadata"]["namespace"]
+    source, notes = mapping(volume, "spec", "csi"), mapping(volume, "metadata", "annotations")
+    named = {text(source, use, "name") for use in _SECRET_USES if text(source, use, "namespace") == here}
+    if notes.get(_DELETION_SECRET_NAMESPACE) == here:
+        named.add(text(notes, _DELETION_SECRET_NAME))
+    return (await exposer.copies.secrets(movement)) & named if named else frozenset()
+
+
+def _second(
+    target: JSONObject, volume: JSONObject, movement: JSONObject, copied: frozenset[str]
+) -> JSONObject:
+    """The object that takes the place of a volume, in the mode of the target claim, which it names.
+
+    Args:
+        copied: names of Secrets; the second object has those of the target's namespace in their place.
+    """
+    here = movement["metadata"]["namespace"]
     given = _given_to(target)
     metadata, spec = volume["metadata"], {**volume["spec"], **given["spec"], "volumeMode": mode_of(target)}
     del spec["claimRef"]["resourceVersion"]
@@ -214,7 +246,12 @@ def _in_the_mode_of(target: JSONObject, volume: JSONObject, movement: JSONObject
         attributes.pop(_PROVISIONER_IDENTITY, None)
         fs_type = text(movement, "spec", "targetVolume", "fsType") or text(source, "fsType")
         spec["csi"] = {**source, "volumeAttributes": attributes, **({"fsType": fs_type} if fs_type else {})}
+        for use in _SECRET_USES:
+            if text(source, use, "namespace") == here and text(source, use, "name") in copied:
+                spec["csi"][use] = {**source[use], "namespace": target["metadata"]["namespace"]}
     annotations = {**mapping(metadata, "annotations")}
+    if annotations.get(_DELETION_SECRET_NAME) in copied and annotations[_DELETION_SECRET_NAMESPACE] == here:
+        annotations[_DELETION_SECRET_NAMESPACE] = target["metadata"]["namespace"]
     annotations.pop(_BOUND_BY_CONTROLLER, None)
     return {
         "apiVersion": "v1",

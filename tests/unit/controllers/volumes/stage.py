@@ -1,5 +1,6 @@
 """A cluster in which a server moves the data of one volume, and what its own controllers do meanwhile."""
 
+import json
 from typing import Any, cast
 
 from pinnace.api import labels
@@ -13,6 +14,7 @@ from pinnace.csi.movement.preparing import PrepareQueue
 from pinnace.csi.movement.snapshots import MovedSnapshots
 from pinnace.csi.movement.uploads import CONTENT
 from pinnace.kube.resources import (
+    CONFIGMAPS,
     DAEMON_SETS,
     DATA_DOWNLOADS,
     DATA_UPLOADS,
@@ -20,6 +22,7 @@ from pinnace.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
+    SECRETS,
     STORAGE_CLASSES,
 )
 from pinnace.runtime.keys import Key
@@ -31,6 +34,8 @@ from tests.unit.controllers.fakes import RecordingMetrics
 
 OURS, SHOP, NODE = "velero", "shop", "node-1"
 AGENT = {"name": "node-agent"}
+KEY = {"data": {"pass": "czNjcjN0"}, "type": "Opaque"}
+KMS = {"data": {"url": "https://kms"}, "binaryData": {"b": "AA=="}}
 AWAITED = {labels.DYNAMIC_PV_RESTORE: "shop.data.1"}
 KINDS = kinds()
 
@@ -73,6 +78,8 @@ class Stage:
         self.policy = "Delete"
         self.reported = {"restoreSize": 1 << 30}
         self.binds = True
+        self.secrets_of_volumes: JSONObject = {}
+        self.notes_of_volumes: dict[str, str] = {}
         self.storage = ""
         self.resource = DATA_DOWNLOADS
         exposer = Exposer(self.scope.client, OURS)
@@ -88,6 +95,26 @@ class Stage:
         pod = {"metadata": {"name": "agent", "labels": AGENT}, "spec": {"nodeName": NODE}}
         self.api.put(pod, PODS, OURS)
         self.set_agent(ready=True)
+
+    def add_settings(self, settings: JSONObject) -> None:
+        """Node agents whose arguments name a ConfigMap with settings."""
+        self.agent_arguments = ["--node-agent-configmap=settings"]
+        self.add_agents()
+        body = {"metadata": {"name": "settings"}, "data": {"any.json": json.dumps(settings)}}
+        self.api.put(body, CONFIGMAPS, OURS)
+
+    def add_companions(self, namespace: str = SHOP) -> None:
+        """A Secret and a ConfigMap that the driver reads beside each claim, as the settings say."""
+        names = {"secretNames": ["key"], "configMapNames": ["kms"]}
+        self.add_settings({"backupPVC": {"fast": names}, "restorePVC": names})
+        marks = {"labels": {"velero.io/plugin-config": ""}, "annotations": {"a": "b"}}
+        self.api.put({"metadata": {"name": "key", **marks}, **KEY}, SECRETS, namespace)
+        self.api.put({"metadata": {"name": "kms", **marks}, **KMS}, CONFIGMAPS, namespace)
+
+    def copies(self) -> list[JSONObject]:
+        """What is there of both in the server's namespace."""
+        found = (self.api.peek(SECRETS, "key", OURS), self.api.peek(CONFIGMAPS, "kms", OURS))
+        return [each for each in found if each is not None]
 
     def set_agent(self, *, ready: bool) -> None:
         pod = self.api.peek(PODS, "agent", OURS)
@@ -184,10 +211,12 @@ class Stage:
                     "driver": "d",
                     "volumeHandle": "storage",
                     "volumeAttributes": {"pool": "p", "storage.kubernetes.io/csiProvisionerIdentity": "x"},
+                    **self.secrets_of_volumes,
                 },
                 **({"volumeMode": mode} if (mode := text(claim, "spec", "volumeMode")) else {}),
             }
-            metadata = {"name": "pv", "annotations": {"pv.kubernetes.io/provisioned-by": "d"}}
+            notes = {"pv.kubernetes.io/provisioned-by": "d", **self.notes_of_volumes}
+            metadata = {"name": "pv", "annotations": notes}
             body = {"metadata": metadata, "spec": spec, "status": {"phase": "Bound"}}
             self.api.put(body, PERSISTENT_VOLUMES, "")
             self.storage = "there"

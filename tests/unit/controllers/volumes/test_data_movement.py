@@ -1,6 +1,5 @@
 """The server's part of DataDownloads and DataUploads, against a cluster in memory. (docs/spec: BEY 6.7)"""
 
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +15,6 @@ from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
 from pinnace.csi.movement.uploads import SOURCE, VOLUME_MODE, VOLUME_SIZE, SourceVolume
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import (
-    CONFIGMAPS,
     DATA_DOWNLOADS,
     DATA_UPLOADS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -411,10 +409,9 @@ CONFIG = {
 def configure(
     stage: Stage, argument: str = "--node-agent-configmap=settings", config: JSONObject | None = None
 ) -> None:
+    stage.add_settings(config or CONFIG)
     stage.agent_arguments = argument.split()
     stage.add_agents()
-    body = {"metadata": {"name": "settings"}, "data": {"any.json": json.dumps(config or CONFIG)}}
-    stage.api.put(body, CONFIGMAPS, OURS)
     stage.api.put({"metadata": {"name": "shallow"}}, STORAGE_CLASSES, "")
 
 
@@ -728,10 +725,7 @@ async def test_a_volume_in_block_mode_is_attached_as_a_device(stage: Stage, what
 async def test_only_as_many_volumes_are_prepared_as_the_settings_say(
     stage: Stage, length: int, other: str, accepted: bool
 ) -> None:
-    config = {"config.json": json.dumps({"loadConcurrency": {"prepareQueueLength": length}})}
-    stage.api.put({"metadata": {"name": "settings"}, "data": config}, CONFIGMAPS, OURS)
-    stage.agent_arguments = ["--node-agent-configmap=settings"]
-    stage.add_agents()
+    stage.add_settings({"loadConcurrency": {"prepareQueueLength": length}})
     stage.add_download()
     upload = {"metadata": {"name": "other"}, "spec": {}, "status": {"phase": other}}
     stage.api.put(upload, DATA_UPLOADS, OURS)
