@@ -34,8 +34,8 @@ from tests.unit.controllers.fakes import RecordingMetrics
 
 OURS, SHOP, NODE = "velero", "shop", "node-1"
 AGENT = {"name": "node-agent"}
-KEY = {"data": {"pass": "czNjcjN0"}, "type": "Opaque"}
-KMS = {"data": {"url": "https://kms"}, "binaryData": {"b": "AA=="}}
+KEY: JSONObject = {"data": {"pass": "czNjcjN0"}, "type": "Opaque"}
+KMS: JSONObject = {"data": {"url": "https://kms"}, "binaryData": {"b": "AA=="}}
 AWAITED = {labels.DYNAMIC_PV_RESTORE: "shop.data.1"}
 KINDS = kinds()
 
