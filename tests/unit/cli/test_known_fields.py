@@ -9,10 +9,14 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.main import run
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES, APIResource
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from tests.unit.cli.cluster import BACKUP_LOCATIONS, ServedCluster, connected
 
 FORMER, PRESENT = "defaultVolumesToRestic", "defaultVolumesToFsBackup"
-LATER = frozenset({PRESENT, "snapshotMoveData", "orLabelSelectors", "existingResourcePolicy", "paused"})
+LATER = frozenset(
+    {PRESENT, "snapshotMoveData", "orLabelSelectors", "existingResourcePolicy", "paused", "resourcePolicy"}
+    | {"skipDefaultResourceModifier", "backupType", "deleteExtraFiles"}
+)
 
 
 @pytest.fixture
@@ -30,13 +34,16 @@ def older(cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch) -> ServedClus
     async def pruning(
         resource: APIResource, body: JSONObject, namespace: str | None = None, **how: Any
     ) -> JSONObject:
-        spec = {name: value for name, value in body["spec"].items() if name not in LATER}
-        if "template" in spec:
-            spec["template"] = {name: each for name, each in spec["template"].items() if name not in LATER}
-        return await create(resource, {**body, "spec": spec}, namespace, **how)
+        return await create(resource, {**body, "spec": _pruned(body["spec"])}, namespace, **how)
 
     monkeypatch.setattr(cluster, "create", pruning)
     return cluster
+
+
+def _pruned(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    return {name: _pruned(value) for name, value in part.items() if name not in LATER}
 
 
 @pytest.mark.found("X3")
@@ -80,6 +87,34 @@ def test_a_cluster_of_today_gets_the_name_of_today(cluster: ServedCluster, given
             RESTORES,
             "spec.existingResourcePolicy",
         ),
+        pytest.param(
+            "restore create r --from-backup b --resource-policies-configmap p",
+            RESTORES,
+            "spec.resourcePolicy",
+            marks=pytest.mark.spec("AFT-001"),
+        ),
+        (
+            "restore create r --from-backup b --skip-default-resource-modifier",
+            RESTORES,
+            "spec.skipDefaultResourceModifier",
+        ),
+        (
+            "restore create r --from-backup b --existing-volume-data-policy full --delete-extra-files",
+            RESTORES,
+            "spec.uploaderConfig.deleteExtraFiles",
+        ),
+        ("backup create b --backup-type full", BACKUPS, "spec.backupType"),
+        (
+            "nonadmin backup create b -n shop --backup-type full",
+            NON_ADMIN_BACKUPS,
+            "spec.backupSpec.backupType",
+        ),
+        (
+            "nonadmin restore create r -n shop --from-backup b --existing-resource-policy update",
+            NON_ADMIN_RESTORES,
+            "spec.restoreSpec.existingResourcePolicy",
+        ),
+        ("schedule create s --schedule @daily --backup-type Full", SCHEDULES, "spec.template.backupType"),
     ],
 )
 def test_a_field_that_an_older_definition_would_drop_is_an_error_and_nothing_is_sent(

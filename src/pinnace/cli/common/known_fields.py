@@ -27,6 +27,15 @@ _FIRST: Final[Mapping[str, frozenset[str]]] = {
     "Schedule": frozenset({"schedule", "template", "useOwnerReferencesInBackup"}),
 }
 """The fields of Velero 1.6, which every definition has."""
+_SPECS: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
+    "Backup": {("spec",): "Backup"},
+    "Restore": {("spec",): "Restore"},
+    "Schedule": {("spec",): "Schedule", ("spec", "template"): "Backup"},
+    "NonAdminBackup": {("spec", "backupSpec"): "Backup"},
+    "NonAdminRestore": {("spec", "restoreSpec"): "Restore"},
+    "NonAdminBackupStorageLocation": {},
+}
+"""The paths of the specs that each kind has, with the kind whose fields they have."""
 _PRESENT_NAME: Final = "defaultVolumesToFsBackup"
 _FORMER_NAME: Final = "defaultVolumesToRestic"
 
@@ -67,14 +76,30 @@ def warn_of_lost_fields(sent: JSONObject, created: JSONObject) -> None:
 
 
 def _lost(sent: JSONObject, kept: JSONObject) -> list[tuple[str, ...]]:
-    return [path for path in _later_fields(sent) if path[-1] not in mapping(kept, *path[:-1])]
+    """The paths that are missing in what was kept, without those below a missing one."""
+    lost: list[tuple[str, ...]] = []
+    for path in _later_fields(sent):
+        is_told = any(path[: len(each)] == each for each in lost)
+        if not is_told and path[-1] not in mapping(kept, *path[:-1]):
+            lost.append(path)
+    return lost
 
 
 def _later_fields(obj: JSONObject) -> Iterator[tuple[str, ...]]:
-    """The paths of the fields of the spec, and of a Schedule's template, that not every definition has."""
-    places: dict[tuple[str, ...], str] = {("spec",): obj["kind"], ("spec", "template"): "Backup"}
-    for place, kind in places.items():
+    """The paths of the fields of a spec that not every definition has.
+
+    A field comes before those in it: a definition may have `uploaderConfig` without its later fields.
+    """
+    for place, kind in _SPECS[obj["kind"]].items():
         for name, value in mapping(obj, *place).items():
-            asks = bool(value) or (name == _PRESENT_NAME and value is False)
-            if asks and name not in _FIRST[kind]:
-                yield (*place, name)
+            if name not in _FIRST[kind]:
+                yield from _asked_for((*place, name), value)
+
+
+def _asked_for(path: tuple[str, ...], value: object) -> Iterator[tuple[str, ...]]:
+    """The path of a value that asks for something, and of those in it."""
+    if value or (path[-1] == _PRESENT_NAME and value is False):
+        yield path
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _asked_for((*path, name), each)

@@ -15,6 +15,7 @@ from pinnace.api.velero.storage_location import (
 )
 from pinnace.cli.build import backup_spec, check_metadata, check_not_negative
 from pinnace.cli.common.cluster import say_cluster
+from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.options import ObjectFilterOptions
 from pinnace.cli.connect import pasteable, run_async
 from pinnace.cli.errors import InvalidInput
@@ -97,7 +98,8 @@ def _submit(ctx: click.Context, noun: str, spec: JSONObject, options: RequestOpt
                 print_unsent(body, kind.table(), output)
                 return
             say_cluster(home.client, "Sending the request to")
-            await home.client.create(kind.resource, body, home.namespace)
+            sent = await with_known_fields(home.client, kind.resource, body)
+            warn_of_lost_fields(sent, await home.client.create(kind.resource, sent, home.namespace))
             click.echo(f'Request "{name}" submitted in namespace {home.namespace}.')
             look = pasteable(f"`nonadmin {noun} describe {argument(name)}`")
             click.echo(f"Run {look} to see whether it was accepted.")
