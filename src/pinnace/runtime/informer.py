@@ -2,7 +2,7 @@
 
     LISTING ──> WATCHING ──server ends the watch──> WATCHING (goes on where it was)
        │           │ error ──> BACKING_OFF ──> WATCHING (goes on where it was)
-       │           └ 410 Gone, or it stalled ──> BACKING_OFF ──> LISTING
+       │           └ 410 Gone, 5xx, or it stalled ──> BACKING_OFF ──> LISTING
        └ error ──> BACKING_OFF ──> LISTING
 
 A list replaces the cache: what was missed during a gap, deletions included, comes out as changes. Bookmarks
@@ -24,7 +24,7 @@ from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.sleeper import Sleeper
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import DeadlineExceeded, Gone, KubeError
+from pinnace.kube.errors import DeadlineExceeded, Gone, KubeError, ServerFault
 from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WATCH_SECONDS
 from pinnace.runtime.backoff import RetryDelay
@@ -205,7 +205,8 @@ class Informer:
                 await (self._list() if step is InformerState.LISTING else self._watch())
             except Gone as caught:  # what happened since is forgotten by the server: only a list can tell
                 error, following = caught, InformerState.LISTING
-            except DeadlineExceeded as caught:  # the next watch may stall as well
+            # The next watch may stall as well, or fail at the same event for ever, as at one that is compacted.
+            except (DeadlineExceeded, ServerFault) as caught:
                 error, following = caught, InformerState.LISTING
             except KubeError as caught:
                 error, following = caught, step

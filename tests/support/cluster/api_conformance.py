@@ -354,7 +354,9 @@ class APIConformance:
         for name in "abcd":
             await client.create(EVENTS, event(name, namespace), namespace)
         first = await client.list_page(EVENTS, namespace, limit=2)
-        await client.delete(EVENTS, "c", namespace)
+        # Two changes: etcd still tells of the last one before a compaction, and the server answers 500.
+        for name in "ca":
+            await client.delete(EVENTS, name, namespace)
         await compact()
 
         with pytest.raises(Gone) as error:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.kube.errors import ConnectionFailed, DeadlineExceeded
+from pinnace.kube.errors import ConnectionFailed, DeadlineExceeded, KubeError, status_error
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.runtime.errors import CacheSyncTimeout
 from pinnace.runtime.informer import Informer, InformerState, InformerTimes, wait_for_caches
@@ -136,11 +136,17 @@ async def test_cut_watch_continues_where_it_was() -> None:
         assert len(informer.objects()) == 1
 
 
-async def test_changes_are_seen_though_every_watch_stalls() -> None:
-    stall = DeadlineExceeded("the API server did not answer in time")
+@pytest.mark.parametrize(
+    "fault",
+    [
+        DeadlineExceeded("the API server did not answer in time"),
+        status_error(500, {"message": "etcd event received with PrevKv=nil"}),
+    ],
+)
+async def test_changes_are_seen_though_every_watch_stalls_or_fails_at_one_event(fault: KubeError) -> None:
     client = ScriptedClient(
         lists=[[page(10, config_map("a", 1))], [page(12, config_map("a", 1), config_map("b", 12))]],
-        watches=[[stall]],
+        watches=[[fault]],
     )
     clock = FakeClock()
     informer = new_informer(client, clock)
