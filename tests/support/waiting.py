@@ -1,7 +1,7 @@
 """Waiting for a state that no event announces."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 POLL_SECONDS = 0.05
 MOST_POLL_SECONDS = 0.25
@@ -12,9 +12,15 @@ PATIENCE_SECONDS = 120.0
 
 
 async def eventually(
-    condition: Callable[[], Awaitable[bool]], *, timeout_seconds: float = PATIENCE_SECONDS
+    condition: Callable[[], Awaitable[bool]],
+    *,
+    timeout_seconds: float = PATIENCE_SECONDS,
+    seen: Sequence[object] = (),
 ) -> None:
     """Return once the condition holds; it is checked after 50 ms, then ever less often, by a tenth each time.
+
+    Args:
+        seen: what the condition saw last, which it fills in itself; shown if it never holds.
 
     Raises:
         AssertionError: it did not hold in time.
@@ -26,4 +32,5 @@ async def eventually(
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.1, MOST_POLL_SECONDS)
     except TimeoutError:
-        raise AssertionError(f"not so within {timeout_seconds:.0f} s") from None
+        shown = "".join(f"\n{each}" for each in seen)
+        raise AssertionError(f"not so within {timeout_seconds:.0f} s{shown}") from None

@@ -205,7 +205,7 @@ class Informer:
                 await (self._list() if step is InformerState.LISTING else self._watch())
             except Gone as caught:  # what happened since is forgotten by the server: only a list can tell
                 error, following = caught, InformerState.LISTING
-            # The next watch may stall as well, or fail at the same event for ever, as at one that is compacted.
+            # The next watch may stall too, or fail at the same event for ever, as at one that is compacted.
             except (DeadlineExceeded, ServerFault) as caught:
                 error, following = caught, InformerState.LISTING
             except KubeError as caught:

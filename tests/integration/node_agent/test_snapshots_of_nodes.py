@@ -119,7 +119,7 @@ async def test_snapshots_that_each_node_takes_are_restored_moved_and_deleted(
 
     assert len(csi_storage.snapshots()) == 2
     await delete(stage, "plain")
-    await eventually(lambda: has_nothing(stage, csi_storage))
+    await check_nothing_is_left(stage, csi_storage)
 
     await check_fast_clones(stage, nodes[0])
 
@@ -230,9 +230,14 @@ async def delete(stage: Stage, backup: str) -> None:
     await stage.site.gone("backups", backup)
 
 
-async def has_nothing(stage: Stage, storage: CSICluster) -> bool:
-    contents = await stage.client.list_all(storage.kinds.contents)
-    return (storage.snapshots(), contents) == ([], [])
+async def check_nothing_is_left(stage: Stage, storage: CSICluster) -> None:
+    left: list[object] = []
+
+    async def is_gone() -> bool:
+        left[:] = [*storage.snapshots(), *await stage.client.list_all(storage.kinds.contents)]
+        return not left
+
+    await eventually(is_gone, seen=left)
 
 
 async def set_image(stage: Stage, image: str) -> None:
