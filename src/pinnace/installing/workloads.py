@@ -282,6 +282,7 @@ def _probes(**ports: int) -> JSONObject:
 
 def _plugin(image: str, options: InstallOptions) -> JSONObject:
     """The init container of a plugin, which copies its executables to where the server looks for them."""
+    image = image.strip()  # of "a, b"
     return {
         "name": init_container_name(image),
         "image": image,

@@ -21,7 +21,7 @@ SCOPED = (
 OF_BACKUPS = (
     "--csi-snapshot-timeout --item-operation-timeout --resource-policies-configmap --snapshot-move-data "
     "--data-mover --parallel-files-upload --or-selector --annotations --default-volumes-to-fs-backup "
-    f"--volume-group-snapshot-label-key {SCOPED}"
+    f"--backup-type --volume-group-snapshot-label-key {SCOPED}"
 )
 LOCATIONS = "--credential"
 FLAGS = {
@@ -35,20 +35,23 @@ FLAGS = {
     "--maintenance-job-mem-limit --backup-repository-configmap --repo-maintenance-job-configmap "
     "--node-agent-configmap --csi-snapshot-early-frequent-polling "
     "--item-block-worker-count --concurrent-backups --server-priority-class-name "
-    "--node-agent-priority-class-name",
+    "--node-agent-priority-class-name --default-resource-modifier-configmap",
     "server": "--client-qps --client-burst --client-page-size --fs-backup-timeout "
     "--default-repo-maintain-frequency --garbage-collection-frequency --item-operation-sync-frequency "
     "--default-item-operation-timeout --resource-timeout --max-concurrent-k8s-connections --uploader-type "
     "--default-snapshot-move-data --disable-informer-cache --schedule-skip-immediately "
     "--backup-repository-configmap --repo-maintenance-job-configmap --item-block-worker-count "
-    "--volume-group-snapshot-label-key --concurrent-backups --disable-controllers",
+    "--volume-group-snapshot-label-key --concurrent-backups --disable-controllers "
+    "--global-backup-volume-policies-configmap --default-resource-modifier-configmap "
+    "--max-backup-extraction-size",
     "node-agent": "--node-agent-configmap --backup-repository-configmap --data-mover-prepare-timeout "
     "--resource-timeout",
     "backup create": OF_BACKUPS,
     "schedule create": f"{OF_BACKUPS} --paused --skip-immediately --use-owner-references-in-backup",
     "restore create": "--existing-resource-policy --status-include-resources --status-exclude-resources "
     "--resource-modifier-configmap --write-sparse-files --parallel-files-download --or-selector "
-    "--item-operation-timeout --annotations",
+    "--item-operation-timeout --annotations --resource-policies-configmap --skip-default-resource-modifier "
+    "--existing-volume-data-policy --delete-extra-files",
     "backup describe": "--output",
     "schedule pause": "--skip-immediately",
     "schedule unpause": "--skip-immediately",

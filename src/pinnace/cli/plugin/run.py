@@ -34,7 +34,7 @@ def add(ctx: click.Context, image: str, pull_policy: str, *, confirm: bool) -> N
     settings = server_settings(ctx, "plugin add")
     if not _may_restart(settings, confirm=confirm):
         return
-    run_async(_change(settings, lambda deployment: with_plugin(deployment, image, pull_policy)))
+    run_async(_change(settings, lambda deployment: with_plugin(deployment, image.strip(), pull_policy)))
 
 
 def remove(ctx: click.Context, name_or_image: str, *, confirm: bool) -> None:

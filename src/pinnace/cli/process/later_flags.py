@@ -49,6 +49,10 @@ OF_SERVER: Final = (
         same=("30",),
         why="as many connections are made as the API server takes",
     ),
+    LaterFlag(
+        name="--max-backup-extraction-size",
+        why="no backup is unpacked into files, and what is decompressed has limits of its own",
+    ),
     LaterFlag(name="--disable-informer-cache", switch=True, why="restores keep no such cache"),
     LaterFlag(name="--keep-latest-maintenance-jobs", same=("3",), why=_BY_CONFIG_MAP),
     LaterFlag(name="--maintenance-job-cpu-request", same=("0",), why=_BY_CONFIG_MAP),

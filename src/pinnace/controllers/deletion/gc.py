@@ -11,11 +11,11 @@ from typing import Final
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
-from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
+from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode, BackupStorageLocationPhase
 from pinnace.controllers.deletion.scope import request_labels
 from pinnace.controllers.shared.clocks import clock_doubt
 from pinnace.controllers.shared.parts import Parts
@@ -122,6 +122,10 @@ class GCReconciler:
         if mode == BackupStorageLocationAccessMode.READ_ONLY:
             if await self._note(backup, "BSLReadOnly"):
                 log.info("Backup has expired, but its storage location is read-only", location=name)
+            return False
+        if text(location, "status", "phase") == BackupStorageLocationPhase.UNAVAILABLE:
+            if await self._note(backup, "BSLUnavailable"):
+                log.warning("Backup has expired, but its storage location is unavailable", location=name)
             return False
         await self._note(backup, None)
         return True

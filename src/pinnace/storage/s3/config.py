@@ -117,6 +117,11 @@ def parse_s3_config(config: Mapping[str, str]) -> S3Config:
     check_keys(config, VALID_KEYS, refused=REFUSED_KEYS)
     if not config.get("bucket"):
         raise StoreConfigError("the bucket of an S3 location must not be empty")
+    if config["bucket"].startswith("arn:"):
+        raise StoreConfigError(
+            "the bucket is the ARN of an access point, whose requests are signed in another way: that is not"
+            " supported; name the bucket behind it"
+        )
     version = config.get("signatureVersion") or "4"
     if version not in ("1", "4"):
         raise StoreConfigError(f"invalid signature version: {version}")

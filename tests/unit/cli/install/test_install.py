@@ -286,7 +286,7 @@ def test_the_namespace_admits_node_agents_and_is_not_labelled_without_them(
 
 @pytest.mark.found("L10")
 def test_plugins_are_init_containers_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--plugins", "velero/velero-plugin-for-gcp:v1.2.0,my-image"]
+    words = ["--plugins", " velero/velero-plugin-for-gcp:v1.2.0, my-image "]
     made = by_kind(capsys, "--provider", "gcp", "--bucket", "b", "--no-secret", *SERVER, *words)
 
     plugins = pod(made)["initContainers"]

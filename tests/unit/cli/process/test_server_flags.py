@@ -287,6 +287,7 @@ def test_data_is_not_moved_by_default_without_csi_snapshots(
         ["--client-page-size=100"],
         ["--client-page-size", "0"],
         ["--max-concurrent-k8s-connections=5"],
+        ["--max-backup-extraction-size=1024"],
         ["--disable-informer-cache=true"],
         ["--keep-latest-maintenance-jobs=1"],
         ["--maintenance-job-cpu-request=1"],

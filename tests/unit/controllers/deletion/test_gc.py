@@ -142,9 +142,14 @@ async def test_a_label_says_what_keeps_an_expired_backup(scene: Scene) -> None:
     location["spec"]["accessMode"] = "ReadOnly"
     await scene.reconciler.reconcile(key("b1"))
     assert label() == "BSLReadOnly"
-    assert scene.world.all_of(DELETE_BACKUP_REQUESTS.name) == {}
 
     location["spec"]["accessMode"] = "ReadWrite"
+    location["status"] = {"phase": "Unavailable"}
+    await scene.reconciler.reconcile(key("b1"))
+    assert label() == "BSLUnavailable"
+    assert scene.world.all_of(DELETE_BACKUP_REQUESTS.name) == {}
+
+    location["status"] = {"phase": "Available"}
     await scene.reconciler.reconcile(key("b1"))
     assert label() is None
     assert cluster.stored("backups", "b1")["metadata"]["labels"] == {"a": "b"}

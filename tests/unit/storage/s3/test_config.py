@@ -43,6 +43,7 @@ def test_credentials_in_a_url_are_refused_for_what_they_are_and_not_repeated() -
         ({"foo": "1", "bar": ""}, "config has invalid keys [bar foo]; valid keys are [region s3Url "),
         ({"resticRepoPrefix": "x"}, "config has invalid keys [resticRepoPrefix]"),
         ({"credentialsFile": "/nowhere"}, "provided credentialsFile does not exist"),
+        ({"bucket": "arn:aws:s3::1:accesspoint/a.mrap"}, "the bucket is the ARN of an access point"),
         ({"bucket": ""}, "the bucket of an S3 location must not be empty"),
     ],
 )
