@@ -81,12 +81,13 @@ class PodVolumeScene:
     def timeout(self, seconds: float = 60.0, **annotations: str) -> Timeout:
         return Timeout(annotations, Duration.seconds(seconds))
 
-    def run(self, timeout: Timeout | None = None) -> PodVolumeRun:
+    def run(self, timeout: Timeout | None = None, settle_seconds: float = 0.0) -> PodVolumeRun:
         return PodVolumeRun(
             repositories=self.repositories,
             locks=self.locks,
             outcomes=self.outcomes,
             timeout=timeout or self.timeout(),
+            settle_seconds=settle_seconds,
         )
 
     def _answer(self, obj: JSONObject) -> None:

@@ -89,7 +89,7 @@ class ServerFlags(MonitoringOptions):
     resource_timeout: Duration = duration(
         default="10m0s",
         help="How long a restore waits for the definitions of custom resources, and for additional items of"
-        " actions.",
+        " actions; and a backup for volumes of pods that it canceled at the timeout.",
     )
     item_operation_sync_frequency: Duration = duration(
         default="10s", help="How often operations of plugins are asked for their progress."

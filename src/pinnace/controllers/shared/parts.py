@@ -119,6 +119,7 @@ class Parts:
                 repositories,
                 locks,
                 timeout=options.pod_volume_timeout,
+                settle_seconds=options.restore.resource_timeout_seconds,
                 uploader=options.uploader,
             ),
         )

@@ -92,6 +92,7 @@ class PodVolumes:
     Args:
         forgetter: removes snapshots of all uploaders.
         timeout: of the volumes of one backup or restore together, unless that says otherwise.
+        settle_seconds: how long canceled volumes of a backup may take to end after the timeout.
         uploader: the program that saves volumes.
     """
 
@@ -101,6 +102,7 @@ class PodVolumes:
     locks: RepositoryLocks
     _: KW_ONLY
     timeout: Duration = DEFAULT_TIMEOUT
+    settle_seconds: float = 0.0
     uploader: str = RESTIC
 
     @asynccontextmanager
@@ -137,6 +139,7 @@ class PodVolumes:
             locks=self.locks,
             outcomes=outcomes,
             timeout=timeout,
+            settle_seconds=self.settle_seconds,
             uploader=self.uploader,
         )
 

@@ -6,7 +6,7 @@ only: the others are saved, and created PodVolumeBackups are waited for. (docs/s
 """
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
 from pinnace.api import API_VERSION, labels, phases
@@ -56,8 +56,10 @@ class PodVolumeBackups:
         self._locks = run.locks
         self._outcomes = run.outcomes
         self._timeout = run.timeout
+        self._settle_seconds = run.settle_seconds
         self._uploader = run.uploader
         self._created: list[str] = []
+        self._canceled: set[str] = set()
         self._held: dict[str, _Held] = {}
         self._ended: list[JSONObject] = []
         self._has_warned = False
@@ -152,11 +154,11 @@ class PodVolumeBackups:
 
     async def cancel_unfinished(self, reason: str) -> None:
         """Cancel the PodVolumeBackups that have not ended: the backup would not list their snapshots."""
-        await self._cancel([name for name in self._created if not self._outcomes.has_ended(name)], reason)
-
-    async def _cancel(self, names: Sequence[str], reason: str) -> None:
+        unfinished = [name for name in self._created if not self._outcomes.has_ended(name)]
         metadata = self._backup.metadata
         message = f"{CANCELED}, as its Backup {metadata.name} {reason}"
+        names = [name for name in unfinished if name not in self._canceled]
+        self._canceled.update(names)
         await cancel_all(self._client, POD_VOLUME_BACKUPS, metadata.namespace, names, message)
 
     async def _request_in(
@@ -185,16 +187,34 @@ class PodVolumeBackups:
         return VolumesInFlight(errors, ended)
 
     async def _ended_ones(self, names: Sequence[str], log: RunLog) -> Sequence[Exception]:
-        errors: list[Exception] = []
         try:
             async with self._timeout.limit():
                 await self._outcomes.ended(names)
         except TimeoutError:
-            self._log_unfinished(names, log)
-            errors.append(PodVolumeError("timed out waiting for all PodVolumeBackups to complete"))
-            late = [name for name in names if not self._outcomes.has_ended(name)]
-            await self._cancel(late, "did not wait for it any longer")
-        return [*errors, *self._collect(names, log)]
+            late = await self._settle(names, log)
+        else:
+            late = []
+        errors = self._collect(names, late, log)
+        if late:
+            errors.insert(0, PodVolumeError("timed out waiting for all PodVolumeBackups to complete"))
+        return errors
+
+    async def _settle(self, names: Sequence[str], log: RunLog) -> Sequence[str]:
+        """Cancel all volumes of the backup that are late, and wait until those of a pod have ended.
+
+        An agent that is done at that moment stores a snapshot, which belongs to the backup. One that is gone
+        is not waited for any longer than `settle_seconds`, for all pods together.
+
+        Returns:
+            The names of those that were not saved in time.
+        """
+        self._log_unfinished(names, log)
+        late = [name for name in names if not self._outcomes.has_ended(name)]
+        await self.cancel_unfinished("did not wait for it any longer")
+        with suppress(TimeoutError):
+            async with self._timeout.limit(more_seconds=self._settle_seconds):
+                await self._outcomes.ended(late)
+        return [name for name in late if phase_of(self._outcomes.last_seen(name)) != TransferPhase.COMPLETED]
 
     async def _create(
         self, repository: BackupRepository, pod: JSONObject, volume: str, log: RunLog
@@ -232,8 +252,8 @@ class PodVolumeBackups:
         log.info("Created PodVolumeBackup", volume=volume, podVolumeBackup=name)
         return name
 
-    def _collect(self, names: Sequence[str], log: RunLog) -> list[Exception]:
-        """Keep the PodVolumeBackups, and return the errors. (docs/spec: PVL 5.2)
+    def _collect(self, names: Sequence[str], late: Sequence[str], log: RunLog) -> list[Exception]:
+        """Keep the PodVolumeBackups, and return the errors but for those that are late. (docs/spec: PVL 5.2)
 
         A snapshot with a message lacks something, which is a warning. A PodVolumeBackup that was deleted or
         has not ended is kept as Failed: the pod is in the backup, and its restore names the volume that stays
@@ -242,11 +262,11 @@ class PodVolumeBackups:
         errors: list[Exception] = []
         for name in names:
             obj = self._outcomes.last_seen(name)
-            if self._outcomes.is_deleted(name):
+            if name in late:
+                self._ended.append(_failed(obj, "it did not end in time"))
+            elif self._outcomes.is_deleted(name):
                 errors.append(PodVolumeError(f"pod volume backup failed: {name} was deleted"))
                 self._ended.append(_failed(obj, "it was deleted before it ended"))
-            elif not self._outcomes.has_ended(name):
-                self._ended.append(_failed(obj, "it did not end in time"))
             elif obj is not None:
                 self._ended.append(obj)
                 if phase_of(obj) in phases.TRANSFER_NOT_DONE:

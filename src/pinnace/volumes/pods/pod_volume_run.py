@@ -16,6 +16,7 @@ class PodVolumeRun:
     Attributes:
         outcomes: fed with the PodVolumeBackups or PodVolumeRestores of this run.
         timeout: for all of them together; running since the start of the run.
+        settle_seconds: how long canceled volumes may take to end after the timeout.
         uploader: the program that saves volumes; each is restored by its own.
     """
 
@@ -23,4 +24,5 @@ class PodVolumeRun:
     locks: RepositoryLocks
     outcomes: SeenTransfers
     timeout: Timeout
+    settle_seconds: float = 0.0
     uploader: str = RESTIC

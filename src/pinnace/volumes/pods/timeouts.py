@@ -24,11 +24,15 @@ class Timeout:
         self._seconds = duration.total_seconds()
         self._end: float | None = None
 
-    def limit(self) -> asyncio.Timeout:
-        """A context that raises TimeoutError when it waits and the time is up."""
+    def limit(self, *, more_seconds: float = 0.0) -> asyncio.Timeout:
+        """A context that raises TimeoutError when it waits and the time is up.
+
+        Args:
+            more_seconds: how much longer it may wait.
+        """
         if self._end is None:
             self._end = asyncio.get_running_loop().time() + self._seconds
-        return asyncio.timeout_at(self._end)
+        return asyncio.timeout_at(self._end + more_seconds)
 
     @asynccontextmanager
     async def shared(self, locks: RepositoryLocks, name: str) -> AsyncIterator[None]:

@@ -297,6 +297,65 @@ async def test_pod_volume_backups_that_end_too_late_are_canceled(scene: PodVolum
     assert made["begun"]["status"]["phase"] == "InProgress", "its agent ends it"
 
 
+@pytest.mark.spec("AFT-169")
+@pytest.mark.parametrize(
+    ("ends_as", "recorded"),
+    [("Canceled", "Failed"), ("Completed", "Completed"), ("Failed", "Failed"), ("", "Failed")],
+    ids=["canceled", "saved at that moment", "failed at that moment", "its agent is gone"],
+)
+async def test_a_volume_that_is_late_is_canceled_and_waited_for_and_the_others_are_kept(
+    scene: PodVolumeScene, ends_as: str, recorded: str
+) -> None:
+    """A snapshot that its agent stores meanwhile belongs to the backup, or nobody would delete it."""
+    late = {"phase": "InProgress"}
+    scene.answer = lambda obj: late if obj["spec"]["volume"] == "late" else completed(obj)
+    settle_seconds = 0.01 if not ends_as else 60.0
+    work = PodVolumeBackups(scene.cluster.client, BACKUP, scene.run(scene.timeout(0.0), settle_seconds))
+
+    def agent(verb: str, plural: str, name: str) -> None:
+        obj = scene.cluster.peek(plural, name) or {}
+        if (verb, plural) == ("patch", PLURAL) and ends_as:
+            snapshot = {"snapshotID": "f00d"} if ends_as == "Completed" else {}
+            scene.outcomes.seen({**obj, "status": {"phase": ends_as, **snapshot}})
+
+    scene.cluster.after = agent
+    pods = [a_pod(empty_dir("one"), empty_dir("late")), a_pod(empty_dir("two"), name="q")]
+    asked = [
+        await work.request(pods[0], ["one", "late"], scene.log),
+        await work.request(pods[1], ["two"], scene.log),
+    ]
+
+    errors = [str(error) for each in asked for error in await each.ended()]
+
+    text = "timed out waiting for all PodVolumeBackups to complete"
+    assert errors == ([text] if recorded == "Failed" else [])
+    [canceled] = [obj for obj in scene.cluster.of(PLURAL) if obj["spec"].get("cancel")]
+    assert canceled["spec"]["volume"] == "late"
+    kept = {obj["spec"]["volume"]: obj["status"] for obj in work.pod_volume_backups}
+    assert {volume: status["phase"] for volume, status in kept.items()} == {
+        "one": "Completed",
+        "two": "Completed",
+        "late": recorded,
+    }
+    assert kept["late"].get("snapshotID") == ("f00d" if recorded == "Completed" else None)
+
+
+async def test_volumes_that_are_late_are_all_canceled_at_once(scene: PodVolumeScene) -> None:
+    """Their agents so have the same time, and the backup does not wait for one after the other."""
+    scene.answer = lambda _obj: {"phase": "InProgress"}
+    work = PodVolumeBackups(scene.cluster.client, BACKUP, scene.run(scene.timeout(0.0), 0.01))
+    asked = [
+        await work.request(a_pod(empty_dir("data"), name=name), ["data"], scene.log) for name in ("p", "q")
+    ]
+
+    await asked[0].ended()
+
+    assert [obj["spec"]["cancel"] for obj in scene.cluster.of(PLURAL)] == [True, True]
+    before = len(scene.cluster.calls)
+    assert len(await asked[1].ended()) == 1
+    assert len(scene.cluster.calls) == before
+
+
 async def test_a_pod_volume_backup_that_is_claimed_while_it_is_canceled_gets_spec_cancel(
     scene: PodVolumeScene,
 ) -> None:
