@@ -17,6 +17,7 @@ from pinnace.api.selection.selectors import Selector
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "podResources": "the node agents themselves move the data, so set the resources of their DaemonSet",
     "privilegedFsBackup": "set the securityContext of the DaemonSet (`install --privileged-node-agent`)",
+    "csiSnapshotMetadataServiceConfigs": "no backup reads changed blocks only",
     "cachePVC": "caches are in the scratch directory of the node agents",
 }
 """Settings of Velero that are known and not used, with the reason."""

@@ -101,6 +101,7 @@ async def test_kopia_data_in_a_copy_of_a_bucket_is_left_behind_by_force_only(
     }
 
 
+@pytest.mark.spec("AFT-176")
 async def test_deleting_a_backup_forgets_its_restic_snapshots(
     tmp_path: Path, control_plane: ControlPlane
 ) -> None:

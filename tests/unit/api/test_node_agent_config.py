@@ -90,6 +90,7 @@ def test_the_settings_of_temporary_objects_are_read() -> None:
     )
 
 
+@pytest.mark.spec("AFT-146")
 def test_each_setting_without_effect_is_named() -> None:
     document = {
         "podResources": {"cpuRequest": "1"},
@@ -102,8 +103,9 @@ def test_each_setting_without_effect_is_named() -> None:
         "loadConcurrency": {"globalConfig": 2, "perNodeConfig": [{"number": 1, "nodes": ["a"]}]},
     }
 
-    _, warnings = read_node_agent_config(json.dumps(document))
+    config, warnings = read_node_agent_config(json.dumps(document))
 
+    assert config.backup_claims["fast"].storage_class == "s", "the others are used"
     names = [
         "cachePVC",
         "csiSnapshotMetadataServiceConfigs",
@@ -115,6 +117,7 @@ def test_each_setting_without_effect_is_named() -> None:
         "restorePVC.configMaps",
     ]
     assert [warning.split(" has no effect: ")[0] for warning in warnings] == names
+    assert warnings[1].endswith("no backup reads changed blocks only")
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,22 @@ def test_a_list_of_all_is_read_where_it_costs_less(
 
 
 @pytest.mark.found("row 97")
-async def test_many_namespaces_are_one_list_without_the_objects_of_others(tmp_path: Path) -> None:
+@pytest.mark.spec("AFT-171")
+@pytest.mark.parametrize(
+    ("included", "excluded"),
+    [(NAMED, []), (["*"], ["other"]), ([], ["other"]), (["*"], ["oth*"])],
+    ids=["named", "all but one", "empty but one", "all but a pattern"],
+)
+async def test_many_namespaces_are_one_list_without_the_objects_of_others(
+    tmp_path: Path, included: list[str], excluded: list[str]
+) -> None:
     made = cluster()
-    outcome = await run_backup(tmp_path, made, backup())
+    of_these = a_backup(
+        included_namespaces=included,
+        excluded_namespaces=excluded,
+        included_resources=["configmaps", "pods", "namespaces"],
+    )
+    outcome = await run_backup(tmp_path, made, of_these)
 
     assert (lists(made, "configmaps"), lists(made, "pods")) == ([""], [""])
     assert sorted(outcome.items) == EXPECTED

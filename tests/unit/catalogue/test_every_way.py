@@ -86,6 +86,7 @@ class Seen:
         assert sorted(self.native) == sorted(way.native)
 
 
+@pytest.mark.spec("AFT-176")
 async def test_deletion_by_a_command(way: Way, store: BackupStore, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, warned = Seen(), list[str]()
 
@@ -238,6 +239,7 @@ async def records_of(way: Way, store: BackupStore, folder: Path, by: str) -> Bac
     return msgspec.structs.replace(records, pod_volumes=saved)
 
 
+@pytest.mark.spec("AFT-176")
 @pytest.mark.parametrize("by", ["server", "command", "dry run"])
 async def test_restore(way: Way, store: BackupStore, tmp_path: Path, by: str) -> None:
     contents, able = tmp_path / "contents.tar.gz", by != "command"

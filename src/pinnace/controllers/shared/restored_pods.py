@@ -15,7 +15,7 @@ from typing import Final
 
 from pinnace.aio.timing import poll, wait_for
 from pinnace.api import phases
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, objects, text
 from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.pod_snapshots import SavedSnapshot
@@ -27,6 +27,7 @@ from pinnace.controllers.shared.waiting_pods import (
     WAIT_CONTAINER,
     has_waited,
     is_ending,
+    is_wait_container,
     is_waiting,
     pod_gone,
     wait_state,
@@ -53,15 +54,27 @@ AGENT_SECONDS: Final = 30.0
 HELPER_SECONDS: Final = 60.0
 """How long the container that waits has to see that its volumes have their data; it looks every second."""
 
+START_SECONDS: Final = 600.0
+"""How long the container that waits may be unable to start: its kubelet tries again every five minutes."""
+
+_NEVER: Final = frozenset({"ErrImageNeverPull", "InvalidImageName"})
+"""Reasons why a container does not start that no other try changes."""
+_REMOVED: Final = "an admission webhook of the cluster may have removed it"
 _USUAL_WAITS: Final = frozenset({"PodInitializing", "ContainerCreating"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """The obstacle between a pod and its data; `lost` if that is permanent."""
+    """The obstacle between a pod and its data.
+
+    Attributes:
+        lost: whether it is permanent.
+        keeps_from_start: whether it counts as permanent if it is still there after `START_SECONDS`.
+    """
 
     text: str
     lost: bool = False
+    keeps_from_start: bool = False
 
 
 def trouble_of(pod: JSONObject | None, created: JSONObject) -> Obstacle | None:
@@ -82,9 +95,13 @@ def trouble_of(pod: JSONObject | None, created: JSONObject) -> Obstacle | None:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return Obstacle(text=f"the pod {name} is not scheduled: {_reason(condition)}")
+    if not any(is_wait_container(each) for each in objects(pod, "spec", "initContainers")):
+        return Obstacle(text=f"the pod {name} has no init container {WAIT_CONTAINER}: {_REMOVED}", lost=True)
     waiting = wait_state(pod).get("waiting") or {}
-    if waiting.get("reason", "PodInitializing") not in _USUAL_WAITS:
-        return Obstacle(text=f"{WAIT_CONTAINER} of the pod {name} does not start: {_reason(waiting)}")
+    reason = waiting.get("reason", "PodInitializing")
+    if reason not in _USUAL_WAITS:
+        told = f"{WAIT_CONTAINER} of the pod {name} does not start: {_reason(waiting)}"
+        return Obstacle(text=told, lost=reason in _NEVER, keeps_from_start=True)
     return None
 
 
@@ -177,6 +194,7 @@ class _PodWatch:
         self._told: Obstacle | None = None
         self._explained = ""
         self._lost_at: float | None = None
+        self._unstarted_since: float | None = None
 
     async def run(self) -> None:
         """Log each new trouble; fail the PodVolumeRestores of a pod that is lost."""
@@ -186,7 +204,8 @@ class _PodWatch:
                 self._news.clear()
                 await self._end_canceled()
                 trouble = self._tell()
-                if trouble is not None and trouble.lost:
+                is_late = self._is_late(trouble)
+                if trouble is not None and (trouble.lost or is_late):
                     await self._fail_all(trouble.text)
                     await self._scope.clock.sleep(RETRY_SECONDS)
                     continue
@@ -194,6 +213,16 @@ class _PodWatch:
                 if not await wait_for(self._news, clock=self._scope.clock, timeout_seconds=LOOK_SECONDS):
                     await self._look()
                     await self._look_for_agent()
+
+    def _is_late(self, trouble: Obstacle | None) -> bool:
+        """Whether the pod has been kept from its start for too long; called with each trouble, or none."""
+        now = self._scope.clock.monotonic()
+        if trouble is None or not trouble.keeps_from_start:
+            self._unstarted_since = None
+            return False
+        if self._unstarted_since is None:
+            self._unstarted_since = now
+        return now - self._unstarted_since >= START_SECONDS
 
     def wake(self) -> None:
         """Look at the PodVolumeRestores of the pod now."""

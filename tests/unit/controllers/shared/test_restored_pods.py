@@ -15,6 +15,7 @@ from pinnace.controllers.shared.restored_pods import (
     AGENT_SECONDS,
     HELPER_SECONDS,
     LOOK_SECONDS,
+    START_SECONDS,
     RestoredPods,
     trouble_of,
 )
@@ -41,7 +42,7 @@ UNSCHEDULABLE = {
 def a_pod(status: JSONObject | None = None, **metadata: Any) -> JSONObject:
     return {
         "metadata": {"namespace": "shop", "name": "p", "uid": "uid-p", **metadata},
-        "spec": {"nodeName": "node-1"},
+        "spec": {"nodeName": "node-1", "initContainers": [{"name": "first"}, {"name": "restic-wait"}]},
         "status": status or {"phase": "Pending"},
     }
 
@@ -52,6 +53,13 @@ def helper_waits(reason: str, message: str = "") -> JSONObject:
     return {"phase": "Pending", "initContainerStatuses": statuses}
 
 
+def without_helper() -> JSONObject:
+    pod = a_pod({"phase": "Running"})
+    del pod["spec"]["initContainers"][1]
+    return pod
+
+
+@pytest.mark.spec("AFT-173")
 @pytest.mark.parametrize(
     ("pod", "text", "lost"),
     [
@@ -69,8 +77,24 @@ def helper_waits(reason: str, message: str = "") -> JSONObject:
             "restic-wait of the pod shop/p does not start: ImagePullBackOff: no such image",
             False,
         ),
+        *(
+            (a_pod(helper_waits(reason)), f"restic-wait of the pod shop/p does not start: {reason}", lost)
+            for reason, lost in (
+                ("ErrImagePull", False),
+                ("CreateContainerConfigError", False),
+                ("CreateContainerError", False),
+                ("CrashLoopBackOff", False),
+                ("ErrImageNeverPull", True),
+                ("InvalidImageName", True),
+            )
+        ),
+        (
+            without_helper(),
+            "the pod shop/p has no init container restic-wait: an admission webhook of the cluster may have"
+            " removed it",
+            True,
+        ),
     ],
-    ids=["gone", "replaced", "ending", "evicted", "unschedulable", "no image"],
 )
 def test_trouble_that_keeps_a_pod_is_recognized(pod: JSONObject | None, text: str, lost: bool) -> None:
     trouble = trouble_of(pod, a_pod())
@@ -105,6 +129,7 @@ class Sight:
         self.observe: Observe | None = None
         self.error: KubeError | None = None
         self.looks = 0
+        self.shown: Callable[[], JSONObject] | None = None
         self.line = "ERROR: /restores/data/.velero/uid: Permission denied"
 
     @asynccontextmanager
@@ -115,6 +140,8 @@ class Sight:
 
     async def look(self, pod: JSONObject) -> JSONObject | None:
         self.looks += 1
+        if self.shown is not None:
+            self.pod = self.shown()
         if self.error is not None:
             raise self.error
         return self.pod
@@ -278,6 +305,35 @@ async def test_the_pod_volume_restores_say_why_a_pod_is_not_scheduled_until_it_i
         await world.until(lambda: not world.status("new").get("message"))
 
     assert world.status("begun") == {"phase": "InProgress"}
+
+
+@pytest.mark.spec("AFT-173")
+@pytest.mark.parametrize("begins_after", [0.0, 300.0], ids=["never runs", "runs once"])
+async def test_a_pod_that_cannot_start_is_given_up_before_its_restore_is(
+    world: World, begins_after: float
+) -> None:
+    """The kubelet tries again, and says one reason or the other."""
+    world.order("new")
+    ended: list[float] = []
+
+    def shown() -> JSONObject:
+        world.see()
+        if begins_after <= world.clock.time < 2 * begins_after:
+            return a_pod(helper(running={}))
+        is_odd = int(world.clock.time / LOOK_SECONDS) % 2
+        return a_pod(helper_waits("ErrImagePull" if is_odd else "ImagePullBackOff", "no such image"))
+
+    def note(verb: str, *_names: str) -> None:
+        if verb == "patch" and world.status("new").get("phase") == "Failed" and not ended:
+            ended.append(world.clock.time)
+
+    world.sight.shown, world.cluster.after = shown, note
+    async with world.restoring():
+        await world.until(lambda: bool(ended))
+
+    assert world.status("new")["message"].endswith(": no such image")
+    waited = ended[0] - 2 * begins_after
+    assert START_SECONDS <= waited < START_SECONDS + 3 * LOOK_SECONDS
 
 
 async def test_a_pod_is_looked_at_periodically(world: World) -> None:

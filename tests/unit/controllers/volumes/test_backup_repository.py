@@ -140,10 +140,14 @@ def scene(world: World) -> Scene:
     return Scene(world)
 
 
-@pytest.mark.spec("CTL-057")
+@pytest.mark.spec("CTL-057", "AFT-176")
 @pytest.mark.parametrize("phase", ["", "New"])
-async def test_a_new_repository_is_opened(scene: Scene, phase: str, world: World) -> None:
+@pytest.mark.parametrize("written", [{}, {"repositoryType": ""}, {"repositoryType": "restic"}])
+async def test_a_new_repository_is_opened(
+    scene: Scene, phase: str, written: dict[str, str], world: World
+) -> None:
     scene.add(phase=phase)
+    scene.spec.update(written)
 
     await scene.making.reconcile(key("repo"))
 
@@ -152,6 +156,7 @@ async def test_a_new_repository_is_opened(scene: Scene, phase: str, world: World
     assert scene.spec["maintenanceFrequency"] == "168h0m0s"
     assert scene.status == {"phase": "Ready", "lastMaintenanceTime": NOW}
     assert scene.restic.calls == ["connect"]
+    assert {place.uploader for place in scene.restic.places} == {"restic"}
     assert scene.restic.places == {Repository(identifier=identifier, location="default", namespace="shop")}
 
 

@@ -201,6 +201,27 @@ async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_
     assert filler.asked == []
 
 
+@pytest.mark.spec("AFT-174")
+async def test_a_pod_volume_comes_back_though_its_claim_and_its_volume_are_left_out(harness: Harness) -> None:
+    filler = Filler()
+    harness.collaborators = RestoreCollaborators(pod_volume_restorer=filler)
+    harness.request_fields = {"pod_volume_backups": [saved("of-data", uploader="kopia")]}
+
+    results = await harness.restore(
+        volume_of(),
+        bound(),
+        db("data"),
+        excluded_resources=["persistentvolumeclaims", "persistentvolumes"],
+    )
+
+    assert results.errors.count == 0
+    assert [(volume, each.id) for asked in filler.asked for volume, each in asked.items()] == [
+        ("of-data", "abc")
+    ]
+    for kind in ("persistentvolumeclaims", "persistentvolumes"):
+        assert harness.world.created_of(kind) == []
+
+
 @pytest.mark.parametrize(
     ("phase", "message", "reason"),
     [
