@@ -13,7 +13,7 @@ from hack.cluster.stores.s3 import Bucket
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists
-from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, SECRETS, velero
+from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, velero
 from tests.e2e.documents.pages import Reader, blocks
 from tests.e2e.server_process import ServerProcess
 
@@ -106,17 +106,12 @@ async def reader(
     }
     reader = Reader(tmp_path / "reader", second_cluster.kubeconfig, own)
     credentials = bucket.server.credentials_file
-    reader.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(credentials)
     (tmp_path / "reader" / "credentials").write_text(credentials.read_text())
     definitions = "pinnace install --non-admin --no-default-backup-location --no-secret"
     reader.run([f"{definitions} --use-volume-snapshots=false", *blocks(SERVER)[0]])
     try:
         shop: JSONObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
         await second_client.create(NAMESPACES, shop)
-        keys: JSONObject = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "my-keys"}}
-        await second_client.create(
-            SECRETS, keys | {"stringData": {"cloud": credentials.read_text()}}, "velero"
-        )
     except AlreadyExists:
         pass
     arguments = ("-n", "velero", "--leader-elect=false", "--features", "NonAdmin")

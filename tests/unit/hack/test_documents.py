@@ -1,15 +1,24 @@
 """What the pages say is so: figures are those of the benchmark, and other claims those of the code."""
 
 import re
+import shlex
 from pathlib import Path
 
+import click
+import msgspec
 import pytest
 
 from bench.results import RESULTS
 from hack.reference import EXIT_CODES, environment
+from pinnace.api.definitions.spec_fields import NOT_SUPPORTED
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import BackupSpec
+from pinnace.api.velero.restore import RestoreSpec
+from pinnace.cli.common.refused import OF_BACKUPS, OF_INSTALL
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.main import run
+from pinnace.cli.process.later_flags import OF_NODE_AGENT, OF_SERVER
+from pinnace.cli.program import cli
 from pinnace.csi.snapshots import CSIError, choose_class
 from pinnace.installing.options import InstallOptions
 from pinnace.installing.resources import resources
@@ -245,6 +254,72 @@ def test_the_places_that_the_chapter_on_adding_things_names_exist() -> None:
         path for path in named if not any((root / path).exists() for root in (ROOT, ROOT / "src/pinnace"))
     ]
     assert missing == []
+
+
+NO_COMMANDS = {"pinnace backup restore b1", "pinnace describe backup/b1"}
+"""Shown as a mistake that is answered, and with the kind in the name."""
+
+
+def commands_of(page: Path) -> set[str]:
+    """The commands of a page, in blocks and in text, each in one line without redirections and pipes."""
+    content = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
+    inline = re.findall(r"`(pinnace [^`]+)`", content.replace("\n", " "))
+    in_blocks = re.findall(r"^\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(pinnace .+)", content, re.M)
+    lines = {line.replace("\\|", "|").split(" #")[0] for line in (*inline, *in_blocks)}
+    return {re.split(r" (?:&&|[|>&]) |\|| &$", line)[0].strip() for line in lines} - NO_COMMANDS
+
+
+def unknown_in(line: str) -> list[str]:
+    """The words of a command that name no command or flag of the program."""
+    command: click.Command = cli
+    context = click.Context(cli)
+    given: list[str] = []
+    known = {name for param in cli.get_params(context) for name in param.opts}
+    with_value = {name for param in cli.params if not getattr(param, "is_flag", 0) for name in param.opts}
+    words = iter(shlex.split(line.rstrip(".…"), posix=False)[1:])
+    for word in words:
+        if word.startswith("-") and word != "-":
+            given.append(word.partition("=")[0])
+            if isinstance(command, click.Group) and word in with_value:
+                next(words, "")
+        elif isinstance(command, click.Group) and word != "..." and not word.isupper():
+            found = command.get_command(context, word)
+            if found is None:
+                return [word]
+            command, context = found, click.Context(found, parent=context)
+            known |= {name for param in found.get_params(context) for name in param.opts}
+    return [flag for flag in given if flag not in known and not re.fullmatch("-[a-z].+", flag)]
+
+
+def test_the_pages_name_commands_and_flags_that_there_are() -> None:
+    found = {(page.name, line): unknown_in(line) for page in PAGES for line in commands_of(page)}
+
+    assert len(found) > 300
+    assert {place: unknown for place, unknown in found.items() if unknown} == {}
+    assert unknown_in("pinnace backup create b1 --bogus -o json") == ["--bogus"]
+    assert unknown_in("pinnace -n x bakcup create") == ["bakcup"]
+
+
+def test_the_comparison_names_each_flag_that_has_no_effect() -> None:
+    page = text("docs/reference/velero.md")
+    without_effect = {flag.name for flag in (*OF_SERVER, *OF_NODE_AGENT)}
+    taken = without_effect | {flag.name for flag in (*OF_INSTALL, *OF_BACKUPS)}
+
+    listed = set(re.findall(r"`(--[a-z0-9-]+)", page))
+    assert {flag for flag in taken - listed if not flag.startswith("--maintenance-job-")} == set()
+    assert "`--maintenance-job-*`" in page
+
+
+@pytest.mark.parametrize(("column", "spec"), [(1, BackupSpec), (2, RestoreSpec)])
+def test_the_page_says_of_each_field_what_a_request_of_a_tenant_may_do_with_it(
+    column: int, spec: type[msgspec.Struct]
+) -> None:
+    section = text("docs/reference/self-service.md").split("## What a request may say")[1].split("\n## ")[0]
+    rows = [line.split("|")[1 + column] for line in section.splitlines() if line.startswith("| ")]
+
+    assert {*spec.__struct_encode_fields__, *NOT_SUPPORTED.get(spec, {})} <= set(
+        re.findall(r"`(\w+)", "".join(rows))
+    )
 
 
 def test_the_codes_in_the_source_name_sections_of_the_specification() -> None:

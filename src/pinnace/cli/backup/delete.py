@@ -8,7 +8,9 @@ from pinnace.cli.declaring.fields import switch
 class BackupDeleteOptions(DeleteOptions):
     """`backup delete`: also the data of volumes, which lies outside of the files. (docs/adr/021)"""
 
-    force: bool = switch(help="Go on where data of volumes cannot be deleted, and leave it behind.")
+    force: bool = switch(
+        help="Go on where data of volumes, or what plugins clean up, cannot be deleted, and leave it behind."
+    )
     restic_password_file: str = repository_password("restic")
 
 
