@@ -246,7 +246,7 @@ def test_the_home_page_leads_to_every_page_of_tasks_and_guides() -> None:
 
 def test_the_places_that_the_chapter_on_adding_things_names_exist() -> None:
     chapter = text("docs/development.md").split("## Adding something")[1].split("\n## ")[0]
-    rooms = "api|backup|cli|controllers|installing|plugins|runtime|storage|restore|volumes"
+    rooms = "api|backup|cli|controllers|installing|nonadmin|plugins|runtime|storage|restore|volumes"
     named = re.findall(rf"`((?:src/pinnace/|tests/|(?:{rooms})/)[\w/.]+)`", chapter)
 
     assert len(named) > 10
@@ -308,6 +308,13 @@ def test_the_comparison_names_each_flag_that_has_no_effect() -> None:
     listed = set(re.findall(r"`(--[a-z0-9-]+)", page))
     assert {flag for flag in taken - listed if not flag.startswith("--maintenance-job-")} == set()
     assert "`--maintenance-job-*`" in page
+
+
+def test_the_page_names_each_reason_that_keeps_an_expired_backup() -> None:
+    reasons = re.findall(r"_note\(backup, \"(\w+)\"", text("src/pinnace/controllers/deletion/gc.py"))
+
+    assert len(reasons) > 3
+    assert [reason for reason in reasons if f"`{reason}`" not in text("docs/tasks/schedules.md")] == []
 
 
 @pytest.mark.parametrize(("column", "spec"), [(1, BackupSpec), (2, RestoreSpec)])
