@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -140,8 +141,7 @@ def test_the_results_explain_each_candidate_and_column() -> None:
 
 @pytest.mark.found("DOC6")
 def test_the_pages_name_the_rights_that_a_server_with_minimal_rights_has_everywhere() -> None:
-    options = InstallOptions(image="pinnace:v1", minimal_rights=True)
-    (role,) = (each for each in resources(options, "velero") if each["kind"] == "ClusterRole")
+    (role,) = (each for each in resources(USUAL, "velero") if each["kind"] == "ClusterRole")
     (everything,) = (rule for rule in role["rules"] if rule.get("resources") == ["*"])
 
     rights = text("docs/tasks/run-a-server.md").split("### Rights")[1].split("\n\n")[2]
@@ -150,6 +150,41 @@ def test_the_pages_name_the_rights_that_a_server_with_minimal_rights_has_everywh
     assert "read, create and change everything, delete only its own" in row(
         "docs/guides/security.md", "the server"
     )
+
+
+WORDS_OF_RIGHTS = {
+    "persistentvolumes": "persistent volumes",
+    "persistentvolumeclaims": "claims",
+    "volumesnapshots": "volume snapshots",
+    "volumesnapshotcontents": "volume snapshots",
+    "*": "`velero.io`",
+}
+"""What the page on the rights of a server calls them; other kinds by their plural."""
+USUAL = InstallOptions(image="pinnace:v1", minimal_rights=True)
+
+
+@pytest.mark.parametrize(
+    ("start", "options"),
+    [
+        ("its own namespace", USUAL),
+        ("with `--use-node-agent`", replace(USUAL, node_agent=True)),
+        ("with `--features=EnableCSI`", replace(USUAL, features="EnableCSI")),
+    ],
+)
+def test_the_page_names_each_kind_that_a_server_with_minimal_rights_may_delete(
+    start: str, options: InstallOptions
+) -> None:
+    def rules(options: InstallOptions) -> list[JSONObject]:
+        roles = [each for each in resources(options, "velero") if each["kind"] in ("Role", "ClusterRole")]
+        return [rule for role in roles for rule in role["rules"] if "delete" in rule["verbs"]]
+
+    known = [] if options is USUAL else rules(USUAL)
+    added = [rule for rule in rules(options) if rule not in known]
+    listed = row("docs/tasks/run-a-server.md", f"{start} |").lower()
+
+    assert added
+    for kind in (kind for rule in added for kind in rule["resources"]):
+        assert WORDS_OF_RIGHTS.get(kind, kind) in listed
 
 
 @pytest.mark.found("DOC7")
