@@ -41,6 +41,7 @@ from pinnace.storage.errors import (
     StoreUnavailable,
     UnreadableObject,
 )
+from pinnace.storage.inner_folders import inner_folder
 from pinnace.storage.location_url import location_from_url, location_title
 from pinnace.storage.open import open_backup_store
 
@@ -153,6 +154,8 @@ class LocationBackend:
             )
         if recorded:
             return ""
+        if inner := await self.inner_folder():
+            return inner
         if foreign := await self._foreign():
             return (
                 f"it does not look like a location of backups: {foreign}; if they lie in a folder"
@@ -171,6 +174,13 @@ class LocationBackend:
         except StorageError:
             return ""
         return ""
+
+    async def inner_folder(self) -> str:
+        """What the location is instead, if a folder inside of one was given; else empty."""
+        try:
+            return await inner_folder(self.store, self.location)
+        except StorageError:
+            return ""
 
     @property
     def _is_bucket(self) -> bool:
@@ -193,6 +203,8 @@ class LocationBackend:
                     f" and `{noun} delete {argument(name)}` deletes them"
                 )
             )
+        if inner := await self.inner_folder():
+            more += f": {inner}"
         return NoSuchObject(f'{plural}.velero.io "{name}" not found{more}')
 
     async def names(self, plural: str) -> list[str]:

@@ -201,6 +201,9 @@ async def _examine_location(url: str, caller: Caller) -> list[Finding]:
     try:
         async with LocationBackend.open(url, caller) as location:
             title = location_title(location.location)
+            if inner := await location.inner_folder():
+                text = f"{title} is no location: {inner}"
+                return [problem(locations.CHECK, text, "correct --location", code=Code.LOCATION_UNUSABLE)]
             probe = await locations.probe_store(location.store)
             ended = [] if probe.problem else await _last_backups(location)
     except ClientError as error:

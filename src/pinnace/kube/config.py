@@ -73,16 +73,24 @@ def _find_config(
             text = f"context {context!r} does not exist: there is no kubeconfig file{_missing(paths)}"
             raise ConfigError(text)
         if must_exist:
-            raise ConfigError(f"{paths[0]}: current-context is not set, and no context was given")
+            raise ConfigError(_no_context(paths, merged))
         if merged is None or "KUBERNETES_SERVICE_HOST" in environ:
             try:
                 return in_cluster_config(environ=environ, service_account_dir=service_account_dir)
             except ConfigError as error:
                 raise ConfigError(f"{error}{_missing(paths)}") from error
-        shown = ", ".join(str(path) for path in paths)
-        raise ConfigError(f"{shown}: current-context is not set, and no context was given")
+        raise ConfigError(_no_context(paths, merged))
     except ConfigError as error:
         raise ConfigError(f"{_NOT_FOUND}{error}") from error
+
+
+def _no_context(paths: Sequence[Path], merged: Kubeconfig | None) -> str:
+    """The message about files without a current-context."""
+    shown = ", ".join(str(path) for path in paths)
+    there = sorted(merged.contexts) if merged is not None else ()
+    if not there:
+        return f"{shown}: there is no context in it"
+    return f"{shown}: current-context is not set, and no context was given: name one of {', '.join(there)}"
 
 
 def in_cluster_config(

@@ -35,10 +35,12 @@ from pinnace.notices.notice import Coded
 
 SUSPECTS = "A proxy or a login page between this program and the API server may have answered in its place"
 """The parties that may answer in place of an API server, for error texts."""
+_WEB_PAGE, _XML = "a web page", "an XML document"
 _UNKNOWN_PATH = "404 page not found"
 """An API server's answer to an unknown path."""
 _KIND = r"/apis?/(?:([^/?]+)/)?(v[0-9a-z]+)/(?:(?:watch/)?namespaces/[^/?]+/)?([^/?]+)"
 """The path of a kind, or of one of its objects: group, version, plural."""
+_DOCUMENTS = (_WEB_PAGE, _XML)
 UNKNOWN_BODY_CHARACTERS = 200
 """How much of an answer that is not a Status is shown."""
 
@@ -256,6 +258,8 @@ def error_from_body(
         message += f": {shown}{'...' if len(excerpt) > len(shown) else ''}"
     if code < 400 or (code == 404 and excerpt != _UNKNOWN_PATH):
         return InvalidResponse(f"{message}; this is not how an API server answers. {SUSPECTS}")
+    if excerpt.startswith(_DOCUMENTS):
+        message += f". {SUSPECTS}"
     if code == 404:
         message = f"the cluster does not serve {_kind_in(path)} (404 page not found)"
     return _error_class(code, "")(code, message=message, retry_after_seconds=retry_after_seconds)
@@ -273,13 +277,13 @@ def _readable(excerpt: str) -> str:
     """The excerpt of an answer; of a web page only the title, which says who answers; nothing of XML."""
     lower = excerpt.lower()
     if lower.startswith("<?xml"):
-        return "an XML document"
+        return _XML
     if not lower.startswith(("<!doctype html", "<html")):
         return excerpt
     begin = lower.find("<title>") + len("<title>")
     end = lower.find("</title>", begin)
     title = " ".join(excerpt[begin:end].split()) if begin >= len("<title>") and end > begin else ""
-    return f"a web page titled {title!r}" if title else "a web page"
+    return f"{_WEB_PAGE} titled {title!r}" if title else _WEB_PAGE
 
 
 def _error_class(code: int, reason: str) -> type[APIStatusError]:

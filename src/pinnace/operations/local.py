@@ -43,6 +43,7 @@ from pinnace.runs.context import RunContext
 from pinnace.runs.progress import ProgressSink
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import BackupBeingWritten, BackupExists, InvalidLocation, StorageError
+from pinnace.storage.inner_folders import inner_folder
 from pinnace.storage.location_url import location_title
 from pinnace.storage.patience import Patience
 from pinnace.storage.writer_claim import WriterClaim
@@ -211,10 +212,12 @@ def check_metadata(request: Backup | Restore) -> None:
 
 async def _check_location(run: LocalRun) -> None:
     """Refuse to write among foreign files."""
+    title = location_title(run.location)
+    if inner := await inner_folder(run.store, run.location):
+        raise InvalidRun(f"{title}: {inner}")
     try:
         await run.store.validate()
     except InvalidLocation as error:
-        title = location_title(run.location)
         raise InvalidRun(f"{title}: {error}; name an empty folder or prefix") from error
 
 

@@ -247,6 +247,8 @@ class Passes:
                 if not results.empty:
                     log_results(self._log, results, resource=ref.group_resource, name=ref.name)
                     reports.append((position, results))
+                # A dry run seldom waits for anything: display and Ctrl-C would wait for its end.
+                await asyncio.sleep(0)
 
         async with asyncio.TaskGroup() as workers:
             for _ in range(min(self._run.settings.workers, resource.count)):

@@ -10,6 +10,7 @@ from pinnace.storage.errors import InvalidLocation, StorageError
 TOP_LEVEL_DIRECTORIES = frozenset({"backups", "restores", "restic", "metadata", "plugins", "kopia"})
 """The folders that may stand at the root prefix. `kopia` is later Velero's. (docs/spec: STO 7, BEY 3.1)"""
 
+_METADATA = "velero-backup.json"
 _NAMED_DIRECTORIES = 3
 _MAX_NAME_CHARACTERS = 253
 
@@ -114,9 +115,13 @@ class Layout(msgspec.Struct, frozen=True):
         """All keys of a restore begin with this."""
         return f"{self.restores}{check_name(restore)}/"
 
+    def stray_metadata(self, directory: str) -> str:
+        """The metadata of a backup whose own directory, or the one around it, is taken for a location."""
+        return f"{self.root}{f'{directory}/' if directory else ''}{_METADATA}"
+
     def backup_metadata(self, backup: str) -> str:
         """The object whose existence means that the backup exists. (docs/spec: STO 6)"""
-        return f"{self.backup_directory(backup)}velero-backup.json"
+        return f"{self.backup_directory(backup)}{_METADATA}"
 
     def writer_claim(self, backup: str) -> str:
         """The claim of the process that writes the backup, which deletes it at the end. Velero ignores it."""

@@ -33,6 +33,10 @@ class WholeLocation(LocationFiles):
         """The directories at the root prefix that do not belong to a location."""
         return [name for name in await self._directories() if name not in TOP_LEVEL_DIRECTORIES]
 
+    async def is_inside_a_backup(self, directory: str = "") -> bool:
+        """Whether the metadata of a backup is at the root prefix, or in a directory there."""
+        return await self._store.exists(self._layout.stray_metadata(directory))
+
     async def _directories(self) -> list[str]:
         root = self._layout.root
         return directory_names(root, await self._store.list_prefixes(root))

@@ -325,6 +325,37 @@ def test_a_mistake_without_a_server(
     assert mistake.text.format(location=location) in capsys.readouterr().err
 
 
+BACKUP_A = "the folder of backup a, inside of a location: write --location {location}"
+ALL_BACKUPS = "the folder of all backups, inside of a location: write --location {location}"
+TOO_DEEP = [
+    ("backups/a", Mistake("backup get", f"/backups/a. It is {BACKUP_A}.", 0)),
+    ("backups/a", Mistake("backup describe a", f"/backups/a: it is {BACKUP_A}")),
+    ("backups/a", Mistake("backup create b", f"/backups/a: it is {BACKUP_A}", 2)),
+    ("backups", Mistake("backup get", f"/backups. It is {ALL_BACKUPS}.", 0)),
+    ("backups", Mistake("backup create b", f"/backups: it is {ALL_BACKUPS}", 2)),
+    ("backups/b", Mistake("backup get", "No backups in {location}/backups/b.\n", 0)),
+    ("", Mistake("backup describe b", '"b" not found; {location} has a\n')),
+]
+
+
+@pytest.mark.parametrize(("folder", "mistake"), TOO_DEEP, ids=lambda each: getattr(each, "words", each))
+@pytest.mark.usefixtures("cluster")
+def test_a_folder_inside_of_a_location_is_told_from_one(
+    folder: str, mistake: Mistake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    location = tmp_path / "store"
+    for name in ("a", "b"):
+        (location / "backups" / name).mkdir(parents=True)
+    (location / "backups/a/velero-backup.json").write_text(
+        '{"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "a"}}'
+    )
+
+    assert run(["--location", str(location / folder), *mistake.words.split()]) == mistake.code
+
+    shown = capsys.readouterr()
+    assert mistake.text.format(location=location) in shown.out + shown.err
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [

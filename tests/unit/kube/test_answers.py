@@ -10,7 +10,7 @@ from aiohttp import web
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, InvalidResponse, NotFound, error_from_body
+from pinnace.kube.errors import SUSPECTS, AlreadyExists, InvalidResponse, NotFound, error_from_body
 from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS
 from pinnace.kube.transport.retrying import ThrottledRetryPolicy
 from tests.unit.kube.scripted import (
@@ -340,9 +340,13 @@ async def test_a_created_object_may_be_nested_deeply(server: ScriptedServer, lev
 @pytest.mark.parametrize(
     ("body", "shown"),
     [
-        (b"<!DOCTYPE html>\n<html>\n<head>\n<title>Sign\n in</title>", "a web page titled 'Sign in'"),
-        (b"<html><body>nginx</body></html>", "a web page"),
-        (b"<HTML><TITLE>", "a web page"),
+        (
+            b"<!DOCTYPE html>\n<html>\n<head>\n<title>Sign\n in</title>",
+            f"a web page titled 'Sign in'. {SUSPECTS}",
+        ),
+        (b"<html><body>nginx</body></html>", f"a web page. {SUSPECTS}"),
+        (b"<HTML><TITLE>", f"a web page. {SUSPECTS}"),
+        (b"<?xml version='1.0'?><Error/>", f"an XML document. {SUSPECTS}"),
         (b"no route", "no route"),
     ],
 )

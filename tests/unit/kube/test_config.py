@@ -108,7 +108,10 @@ def test_a_file_without_context_leads_to_the_pod_or_is_named(tmp_path: Path, pod
     assert (
         load_config(environ=environ | POD_ENVIRON, service_account_dir=pod).server == "https://10.0.0.1:443"
     )
-    with pytest.raises(ConfigError, match="current-context is not set"):
+    with pytest.raises(ConfigError, match=r"is not set, and .*: name one of one"):
+        load_config(environ=environ, service_account_dir=NO_POD)
+    path.write_text("")
+    with pytest.raises(ConfigError, match="k: there is no context in it"):
         load_config(environ=environ, service_account_dir=NO_POD)
 
 

@@ -29,19 +29,24 @@ class Away(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         patience_seconds: how long a request is waited for, from when it was first sent.
         has_errors: whether it answers, but with its own errors only.
+        is_waited_for: whether a request waits for it.
     """
 
     seconds: float
     patience_seconds: float
     has_errors: bool = False
+    is_waited_for: bool = True
 
     @property
     def text(self) -> str:
         """`the API server has not answered for 31 s; waiting up to 5m`."""
         what = "has answered with errors only" if self.has_errors else "has not answered"
-        return (
-            f"the API server {what} for {self.seconds:.0f} s; waiting up to {_short(self.patience_seconds)}"
-        )
+        text = f"the API server {what} for {self.seconds:.0f} s"
+        patience = _short(self.patience_seconds)
+        # An attempt that began in time is waited for, so that it takes a little longer than the patience.
+        if not self.is_waited_for or self.seconds >= self.patience_seconds:
+            return f"{text}; requests that waited for {patience} are given up"
+        return f"{text}; waiting up to {patience}"
 
     @property
     def over(self) -> str:
@@ -55,7 +60,10 @@ def away(client: "KubeClient") -> Away | None:
     if silence.seconds < AWAY_SECONDS:
         return None
     return Away(
-        seconds=silence.seconds, patience_seconds=silence.patience_seconds, has_errors=silence.has_errors
+        seconds=silence.seconds,
+        patience_seconds=silence.patience_seconds,
+        has_errors=silence.has_errors,
+        is_waited_for=silence.is_waited_for,
     )
 
 

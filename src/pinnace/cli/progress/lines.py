@@ -60,7 +60,7 @@ def detail_lines(state: State, columns: int, blocks: str = BLOCKS) -> list[str]:
     lines = [f"  {state.away.text}"] if state.away is not None else []
     lines += [f"  {state.phase}"] if state.phase else []
     # Most resources of a cluster have few objects or none: they are done before their line could be read.
-    kinds = [kind for kind in state.kinds.items() if kind[1].total and kind[1].done < kind[1].total]
+    kinds = [kind for kind in state.kinds.items() if kind[1].total and not kind[1].is_read]
     kinds.sort(key=lambda kind: -kind[1].total)
     for name, kind in kinds[:_LINES_OF_A_SORT]:
         bound = "at least " if kind.at_least else ""

@@ -1,7 +1,7 @@
 """The progress of a run, as it is shown. Pure.
 
 Unknown numbers are not shown as known: before all lists have begun a total is a lower bound and is shown as
-one, and a remaining time is shown only when the total is final and some time has passed.
+one, and a remaining time is shown only when the total is known and enough was done to go by.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,9 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.progress.away import Away
 
 _ETA_AFTER_SECONDS: Final = 3.0
+_ETA_AFTER_SHARE: Final = 0.01
+"""The first three of 20,000 items wait for lists: a remaining time of hours would follow from them."""
+_ETA_ANYWAY_SECONDS: Final = 30.0
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +33,11 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
     lists: int = 1
     lists_done: int = 0
     rate: float = 0.0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all that is known is done. More may come from the lists of the other namespaces."""
+        return self.done >= self.total and self.lists_done + 1 >= self.lists
 
     @property
     def share(self) -> float:
@@ -59,6 +67,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         at_least: whether the total is a lower bound.
         is_estimate: whether the total may still change in either direction.
         seconds: since the start.
+        first_done, first_seconds: the number of items when some were first seen to be done, and the time
+            since the start. What came before, such as a download, says nothing of the time of the others.
         phase: the phase of a server's run, if it says more than that the run is in progress.
         kinds: items of each resource that is being processed.
         hooks: the hooks that run now.
@@ -75,6 +85,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     at_least: bool = False
     is_estimate: bool = False
     seconds: float = 0.0
+    first_done: int = 0
+    first_seconds: float = 0.0
     phase: str = ""
     kinds: Mapping[str, Amount] = msgspec.field(default_factory=dict)
     hooks: tuple[str, ...] = ()
@@ -94,9 +106,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def eta_seconds(self) -> float | None:
         """The remaining time; None as long as it cannot be estimated."""
-        if self.at_least or self.seconds < _ETA_AFTER_SECONDS or not 0 < self.done < self.total:
+        seconds, done = self.seconds - self.first_seconds, self.done - self.first_done
+        if self.at_least or seconds < _ETA_AFTER_SECONDS or done <= 0 or self.done >= self.total:
             return None
-        return (self.total - self.done) / self.rate
+        if done < _ETA_AFTER_SHARE * self.total and seconds < _ETA_ANYWAY_SECONDS:
+            return None
+        return (self.total - self.done) * seconds / done
 
     def to_dict(self, what: str) -> JSONObject:
         """The state as JSON for programs."""

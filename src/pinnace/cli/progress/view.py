@@ -89,6 +89,7 @@ class ProgressView:
         self._redraws = form == "auto" and can_redraw(self._stream)
         self._blocks = BLOCKS if _can_show(self._stream, BLOCKS) else PLAIN_BLOCKS
         self._done = self._total = self._most = 0
+        self._first: tuple[int, float] | None = None
         self._started = self._shown = clock.monotonic()
         self._drawn = 0
         self._has_drawn = False
@@ -148,7 +149,11 @@ class ProgressView:
         done = self._most = max(self._most, known.done)
         at_least = known.at_least or done > known.total
         known = replace(known, done=done, at_least=at_least, total=max(known.total, done))
-        known = replace(known, seconds=now - self._started)
+        seconds = now - self._started
+        if done and self._first is None:
+            self._first = done, seconds
+        first_done, first_seconds = self._first or (0, seconds)
+        known = replace(known, seconds=seconds, first_done=first_done, first_seconds=first_seconds)
         return self._rates.all_of(known, now)
 
     def _look_for_return(self) -> None:

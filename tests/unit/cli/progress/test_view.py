@@ -169,7 +169,14 @@ def test_programs_get_it_as_a_number(clock: FakeClock) -> None:
     ("away", "text"),
     [
         (Away(seconds=12, patience_seconds=90), "has not answered for 12 s; waiting up to 1m30s"),
-        (Away(seconds=12, patience_seconds=10), "has not answered for 12 s; waiting up to 10s"),
+        (
+            Away(seconds=12, patience_seconds=10),
+            "has not answered for 12 s; requests that waited for 10s are given up",
+        ),
+        (
+            Away(seconds=5, patience_seconds=300, is_waited_for=False),
+            "has not answered for 5 s; requests that waited for 5m are given up",
+        ),
         (
             Away(seconds=12, patience_seconds=300, has_errors=True),
             "has answered with errors only for 12 s; waiting up to 5m",
@@ -238,6 +245,28 @@ def test_a_lower_bound_has_no_bar_and_no_remaining_time() -> None:
     assert "ETA" not in main_line("backup", State(done=50, total=100, seconds=2), 80, BLOCKS)
 
 
+@pytest.mark.found("row 99")
+@pytest.mark.parametrize(
+    ("looks", "eta_seconds"),
+    [
+        pytest.param([(60, 4000), (4, 12000)], 4.0, id="not of the time before the first item"),
+        pytest.param([(3, 3)], None, id="not of a single look"),
+        pytest.param([(3, 2), (4, 60)], None, id="not of the first three of twenty thousand"),
+        pytest.param([(1, 2), (30, 22)], 29967.0, id="but of few items after half a minute"),
+        pytest.param([(3, 10000), (4, 10000)], None, id="not of items that were done before the first look"),
+    ],
+)
+def test_the_remaining_time_follows_from_what_was_seen_to_be_done(
+    clock: FakeClock, looks: list[tuple[float, int]], eta_seconds: float | None
+) -> None:
+    stream = io.StringIO()
+    view = ProgressView("dry run", form="json", stream=stream, clock=clock)
+    for seconds, done in looks:
+        clock.turn(seconds)
+        view.update(done, 20_000)
+    assert progress_of(stream)[-1]["etaSeconds"] == eta_seconds
+
+
 @pytest.mark.parametrize("columns", [1, 20, 40, 80, 200])
 def test_lines_fit_into_the_columns(columns: int) -> None:
     amount = Amount(done=1 << 30, total=5 << 30, rate=1e6)
@@ -274,6 +303,15 @@ def test_names_are_cut_before_numbers() -> None:
 def test_a_resource_without_objects_has_no_line() -> None:
     kinds = {"events": Amount(done=0, total=0, at_least=True), "pods": Amount(done=7, total=7)}
     assert detail_lines(State(done=7, total=7, kinds=kinds), 80) == []
+
+
+@pytest.mark.found("row 97")
+def test_a_resource_has_a_line_until_the_lists_of_all_namespaces_are_read() -> None:
+    kinds = {"pods": Amount(done=7, total=7, at_least=True, lists=40, lists_done=6)}
+    state = State(done=7, total=7, at_least=True, kinds=kinds)
+    assert detail_lines(state, 80) == ["  pods: 7 of at least 7, namespace 7 of 40"]
+    last = replace(kinds["pods"], lists_done=39)
+    assert detail_lines(replace(state, kinds={"pods": last}), 80) == []
 
 
 def test_narrow_terminals_lose_bars_first_then_rates() -> None:
@@ -379,16 +417,18 @@ def test_a_file_gets_a_line_every_five_seconds(clock: FakeClock) -> None:
 def test_json_progress_has_all_numbers(clock: FakeClock) -> None:
     stream = Terminal()
     view = ProgressView("backup", form="json", stream=stream, clock=clock)
+    clock.turn(1)
+    view.update(1, 21)
     clock.turn(4)
-    view.update(10, 20)
-    assert json.loads(stream.getvalue()) == {
+    view.update(11, 21)
+    assert progress_of(stream)[-1] == {
         "type": "progress",
         "what": "backup",
         "phase": "",
-        "itemsDone": 10,
-        "totalItems": 20,
+        "itemsDone": 11,
+        "totalItems": 21,
         "totalIsFinal": True,
-        "seconds": 4.0,
+        "seconds": 5.0,
         "etaSeconds": 4.0,
         "resources": {},
         "hooks": [],

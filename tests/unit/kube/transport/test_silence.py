@@ -1,5 +1,7 @@
 """How long an API server has been silent, for displays."""
 
+import pytest
+
 from pinnace.kube.errors import ConnectionFailed, status_error
 from pinnace.kube.transport.silence import Silence
 from tests.support.clock import FakeClock
@@ -27,7 +29,24 @@ def test_the_oldest_request_without_an_answer_counts(clock: FakeClock) -> None:
     silence.sent("a")
     assert silence.seconds == 12
     silence.ended("a")
-    assert silence.seconds == 5
+    assert silence.seconds == 12, "giving up is no answer"
+
+
+@pytest.mark.found("row 56")
+def test_a_server_is_still_away_when_a_request_is_given_up(clock: FakeClock) -> None:
+    silence = Silence(15, clock)
+    silence.sent("a")
+    clock.turn(18)
+    silence.failed("a", ConnectionFailed("no answer"))
+    silence.ended("a")
+    clock.turn(60)
+    assert (silence.seconds, silence.is_waited_for) == (18, False)
+
+    silence.sent("b")
+    clock.turn(2)
+    assert (silence.seconds, silence.is_waited_for) == (80, True)
+    silence.answered("b")
+    assert silence.seconds == 0
 
 
 def test_an_answer_to_any_request_ends_the_silence(clock: FakeClock) -> None:

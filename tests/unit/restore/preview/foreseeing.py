@@ -11,6 +11,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.kube.discovery import Discovery
 from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
+from pinnace.runs.activity import Activity
 from tests.unit.restore.world import Harness, tarball_of, with_records
 
 
@@ -23,6 +24,7 @@ class Foresee(Protocol):
         ask_server: bool = False,
         by_server: bool = True,
         files: Mapping[str, bytes] | None = None,
+        activity: Activity | None = None,
         **spec: object,
     ) -> Preview: ...
 
@@ -40,6 +42,7 @@ def foreseer(harness: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         ask_server: bool = False,
         by_server: bool = True,
         files: Mapping[str, bytes] | None = None,
+        activity: Activity | None = None,
         **spec: object,
     ) -> Preview:
         restore = Restore(
@@ -57,6 +60,7 @@ def foreseer(harness: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
             namespace="velero",
             by_server=by_server,
             ask_server=ask_server,
+            activity=activity or Activity(),
         )
         return await preview_restore(harness.world.client, restore, contents, settings)
 

@@ -1,7 +1,9 @@
 """A restore does what its preview says, and the preview itself writes nothing."""
 
+import asyncio
 import copy
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.kube.errors import Forbidden, Invalid
+from pinnace.restore.request import WORKERS
+from pinnace.runs.activity import Activity
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.restore.preview.foreseeing import Foresee, foreseer
 from tests.unit.restore.world import (
@@ -126,6 +130,28 @@ async def test_of_unchanged_objects_the_server_is_asked_nothing_but_lists(
 
     assert dict(asked.outcomes.counts) == {Outcome.UNCHANGED: 50}
     assert len([call for call in harness.world.calls if call[0] == "simulate"]) == 50
+
+
+@pytest.mark.found("row 99")
+async def test_a_display_has_its_turns_while_nothing_is_waited_for(
+    harness: Harness, foresee: Foresee
+) -> None:
+    items = [configmap(f"c{number}", data={"a": "1"}) for number in range(200)]
+    for item in (obj("Namespace", "ns-1"), *items):
+        harness.world.put(item)
+    activity = Activity()
+    seen: set[int] = set()
+
+    async def look() -> None:
+        while True:
+            seen.update(reading.done for reading in activity.kinds.values())
+            await asyncio.sleep(0)
+
+    display = asyncio.create_task(look())
+    await foresee(*items, activity=activity)
+    display.cancel()
+
+    assert max(after - before for before, after in pairwise(sorted(seen))) <= WORKERS, "Ctrl-C waits as long"
 
 
 @pytest.mark.parametrize("by_server", [True, False])
