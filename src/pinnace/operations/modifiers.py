@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from pinnace.aio.blocking import in_thread
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.kube.errors import NotFound
 from pinnace.kube.reading import ObjectReader
@@ -74,6 +75,7 @@ async def read_modifiers(client: ObjectReader, namespace: str, name: str) -> Res
     except NotFound as error:
         raise ModifierError(f"{where}: there is no such ConfigMap") from error
     try:
-        return ResourceModifiers(read_rules(config_map), f"{namespace}/{name}")
+        rules = await in_thread(read_rules, config_map)  # a large document takes seconds
+        return ResourceModifiers(rules, f"{namespace}/{name}")
     except ModifierError as error:
         raise ModifierError(f"{where}: {error}") from error

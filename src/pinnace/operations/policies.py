@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from pinnace.aio.blocking import in_thread
 from pinnace.api.resource_policies import (
     KIND,
     PolicyError,
@@ -141,7 +142,7 @@ async def _read(
     except (NotFound, Forbidden) as error:
         raise PolicyError(texts.missing.format(where, error)) from error
     try:
-        return read(only_document(found), name)
+        return await in_thread(read, only_document(found), name)  # a large document takes seconds
     except PolicyError as error:
         raise PolicyError(texts.invalid.format(where, error)) from error
     except ValueError as error:

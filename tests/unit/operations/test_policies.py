@@ -1,16 +1,18 @@
 """Reading the resource policies that a backup names. (docs/spec: BEY 4.7)"""
 
+from threading import current_thread, main_thread
 from typing import Any, cast
 
 import pytest
 
 from pinnace.api.meta import ConfigReference
 from pinnace.api.objects import JSONObject
-from pinnace.api.resource_policies import PolicyError
+from pinnace.api.resource_policies import PolicyError, ResourcePolicies, read_policies
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, KubeError, status_error
 from pinnace.kube.resources import CONFIGMAPS
+from pinnace.operations import policies
 from pinnace.operations.policies import policies_of
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 
@@ -143,6 +145,22 @@ async def test_rules_of_the_server_that_cannot_be_used_are_a_validation_error(
     with pytest.raises(PolicyError) as raised:
         await joined(several(**documents))
     assert str(raised.value).startswith(problem)
+
+
+async def test_a_document_that_takes_seconds_to_read_keeps_nothing_else_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    readers = []
+
+    def read(document: str, source: str) -> ResourcePolicies:
+        readers.append(current_thread())
+        return read_policies(document, source)
+
+    monkeypatch.setattr(policies, "read_policies", read)
+    cluster = several(own="version: v1", all=rule("{storageClass: [x]}", "skip"))
+    assert await joined(cluster, resource_policy=OWN) == [("all", "skip")]
+    assert len(readers) == 2
+    assert main_thread() not in readers
 
 
 FILTERS = "namespacedFilterPolicies: [{namespaces: [a], resourceFilters: [{kinds: [%s]}]}]\n"

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement
-from pinnace.api.selection.globs import Glob, GlobError
+from pinnace.api.selection.globs import Glob, GlobError, Text
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import EVERYTHING, MAX_PATTERN_CHARACTERS, IncludesExcludes
 from pinnace.api.selection.selectors import Selector
@@ -149,6 +149,7 @@ class FilterPolicies(msgspec.Struct, frozen=True, kw_only=True):
         of_cluster = None if cluster is None else _cluster_policy(cluster)
         policies = [_namespace_policy(number, policy) for number, policy in enumerate(namespaced)]
         _refuse_repeated_namespaces(policies)
+        _refuse_long_patterns(policies)
         return cls(namespaced=policies, cluster=of_cluster)
 
     def resolved(self, canonical: Callable[[str], str]) -> "ResolvedPolicies":
@@ -266,8 +267,9 @@ class ResolvedPolicies:
         if namespace in self._by_name:
             return self._by_name[namespace]
         if namespace not in self._found:
+            text = Text(namespace)
             self._found[namespace] = next(
-                (policy for glob, policy in self._by_pattern if glob.matches(namespace)), None
+                (policy for glob, policy in self._by_pattern if glob.matches(text)), None
             )
         return self._found[namespace]
 
@@ -417,6 +419,16 @@ def _refuse_repeated_namespaces(policies: Sequence[_Policy]) -> None:
                     f" [{seen[pattern]} {number}]"
                 )
             seen[pattern] = number
+
+
+def _refuse_long_patterns(policies: Sequence[_Policy]) -> None:
+    """Raise FilterPolicyError for patterns that take too long, as each is compared with every namespace."""
+    patterns = [pattern for policy in policies for pattern in policy.namespaces if _PATTERN.search(pattern)]
+    if (characters := sum(map(len, patterns))) > MAX_PATTERN_CHARACTERS:
+        raise FilterPolicyError(
+            f"{NAMESPACED}: the patterns of namespaces have {characters} characters together, at most"
+            f" {MAX_PATTERN_CHARACTERS} are allowed: name what is meant in full"
+        )
 
 
 def _short(place: str) -> str:

@@ -4,6 +4,7 @@ import pytest
 
 from pinnace.api.resource_policies import PolicyError, read_policies, read_restore_policies
 from pinnace.api.selection.filter_policies import AmbiguousKind, ResolvedPolicies
+from pinnace.api.selection.names import MAX_PATTERN_CHARACTERS
 
 KNOWN = {
     "configmap": "configmaps", "configmaps": "configmaps", "cm": "configmaps",
@@ -236,6 +237,21 @@ def test_what_no_policy_of_namespaces_may_say_is_refused_with_its_place(
     with pytest.raises(PolicyError) as caught:
         policies(*entries)
     assert f"namespacedFilterPolicies{problem}" in str(caught.value)
+
+
+@pytest.mark.parametrize(("pattern", "is_refused"), [("n%04d-*", True), ("n%04d", False)])
+def test_patterns_that_take_minutes_are_refused_and_as_many_names_are_not(
+    pattern: str, is_refused: bool
+) -> None:
+    """Each pattern is compared with each namespace."""
+    limit = MAX_PATTERN_CHARACTERS // len(pattern % 0) + 1
+    names = [", ".join(repr(pattern % each) for each in range(half, limit, 2)) for half in (0, 1)]
+    entries = [f"{{namespaces: [{each}], resourceFilters: [{POD}]}}" for each in names]
+    if not is_refused:
+        assert takes(policies(*entries), "Pod", "n0007") is True
+        return
+    with pytest.raises(PolicyError, match="the patterns of namespaces have 16387 characters together"):
+        policies(*entries)
 
 
 @pytest.mark.spec("AFT-041")
