@@ -88,12 +88,12 @@ async def test_the_server_stores_the_definitions_as_given(crds: dict[str, dict[s
 
 
 SHOWN = {
-    "backups": ("Name Status Errors Warnings Started Age", "{name} Completed 1 2"),
-    "restores": ("Name Backup Status Errors Warnings Age", "{name} b Completed 1 2"),
-    "downloadrequests": ("Name Target Kind Target Name Status Age", "{name} BackupLog b"),
-    "serverstatusrequests": ("Name Status Server Version Processed Age", "{name}"),
-    "volumesnapshotlocations": ("Name Provider Phase Age", "{name} aws Available"),
-    "deletebackuprequests": ("Name BackupName Status", "{name} b Processed"),
+    "backups": ("bak", "Name Status Errors Warnings Started Age", "{name} Completed 1 2"),
+    "restores": ("rst", "Name Backup Status Errors Warnings Age", "{name} b Completed 1 2"),
+    "downloadrequests": ("dreq", "Name Target Kind Target Name Status Age", "{name} BackupLog b"),
+    "serverstatusrequests": ("ssr", "Name Status Server Version Processed Age", "{name}"),
+    "volumesnapshotlocations": ("vsl", "Name Provider Phase Age", "{name} aws Available"),
+    "deletebackuprequests": ("dbr", "Name BackupName Status", "{name} b Processed"),
 }
 FIELDS: dict[str, dict[str, Any]] = {
     "backups": {"status": {"phase": "Completed", "errors": 1, "warnings": 2}},
@@ -108,22 +108,32 @@ FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.spec("AFT-012")
 @pytest.mark.found("op-104")
-@pytest.mark.usefixtures("crds")
 @pytest.mark.parametrize("plural", SHOWN)
-async def test_kubectl_gets_columns(client: KubeClient, namespace: str, plural: str) -> None:
-    resource = velero(plural)
-    obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "shown"}}
-    await client.create(resource, {**obj, **FIELDS[plural]}, namespace)
+async def test_kubectl_gets_columns(
+    client: KubeClient, namespace: str, crds: dict[str, dict[str, Any]], plural: str
+) -> None:
+    """Those of Velero's main, as are the short names. A field that is not set is empty."""
+    resource, fields = velero(plural), FIELDS[plural]
+    obj = {"apiVersion": resource.api_version, "kind": resource.kind}
+    await client.create(resource, {**obj, **fields, "metadata": {"name": "shown"}}, namespace)
+    spec = {"spec": fields["spec"]} if "spec" in fields else {}
+    await client.create(resource, {**obj, **spec, "metadata": {"name": "unset"}}, namespace)
 
     answer = await client.request("GET", resource.path(namespace), accept=TABLE)
 
     table = json.loads(answer)
-    columns, cells = SHOWN[plural]
-    assert " ".join(each["name"] for each in table["columnDefinitions"]) == columns
-    (row,) = table["rows"]
+    short, columns, cells = SHOWN[plural]
+    assert crds[resource.kind]["status"]["acceptedNames"]["shortNames"] == [short]
+    names = [each["name"] for each in table["columnDefinitions"]]
+    assert " ".join(names) == columns
+    row, bare = table["rows"]
     shown = [str(cell) for cell in row["cells"] if cell is not None]
     assert " ".join(shown).startswith(cells.format(name="shown"))
+    of_status = {"Status", "Errors", "Warnings", "Started", "Server Version", "Processed", "Phase"}
+    empty = {cell for name, cell in zip(names, bare["cells"], strict=True) if name in of_status}
+    assert empty == {None}
 
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
