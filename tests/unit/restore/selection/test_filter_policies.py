@@ -7,7 +7,8 @@ import pytest
 
 from pinnace.api.meta import LabelSelector
 from pinnace.api.resource_policies import read_restore_policies
-from tests.unit.restore.world import Harness, configmap, deployment, obj, pod, volume
+from tests.unit.restore.moved import moving, moving_into, stored_uploads
+from tests.unit.restore.world import Harness, claim, configmap, deployment, obj, pod, volume
 
 
 def policies(document: str) -> dict[str, Any]:
@@ -100,6 +101,30 @@ async def test_the_selectors_of_a_policy_replace_those_of_the_restore(harness: H
 
     assert harness.world.created_of("configmaps") == ["a/m"]
     assert harness.world.created_of("pods") == ["a/q"]
+
+
+@pytest.mark.spec("AFT-057")
+async def test_moved_data_comes_back_though_no_filter_names_its_records(harness: Harness) -> None:
+    """The claim comes with its pod, its data with the claim."""
+    moving_into(
+        harness,
+        {
+            "item_operations": [moving("velero/b-x")],
+            **policies("namespacedFilterPolicies: [{namespaces: ['*'], resourceFilters: [{kinds: [Pod]}]}]"),
+        },
+    )
+    uses = {"volumes": [{"name": "of-data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    results = await harness.restore(
+        claim("data", spec={"volumeName": "pv-data"}),
+        pod("db", spec=uses),
+        configmap("m"),
+        files=stored_uploads("velero/b-x"),
+    )
+
+    assert results.empty, results
+    assert harness.world.created_of("configmaps") == []
+    assert harness.world.created_of("pods") == ["ns-1/db"]
+    assert len(harness.world.created_of("datadownloads.velero.io")) == 1
 
 
 @pytest.mark.spec("AFT-058")

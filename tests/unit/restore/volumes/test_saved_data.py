@@ -23,6 +23,7 @@ from pinnace.restore.collaborators import RestoreCollaborators
 from pinnace.restore.request import RestoreSettings
 from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.restore import world
+from tests.unit.restore.moved import OPERATION, UPLOAD, moving, moving_into, stored_uploads
 from tests.unit.restore.world import Harness, claim, obj, pod, volume
 
 UNBOUND = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
@@ -73,19 +74,6 @@ def moved(name: str = "data") -> BackupVolumeInfo:
     )
 
 
-OPERATION = {
-    "spec": {
-        "backupItemAction": "velero.io/csi-pvc-backupper",
-        "operationID": "du-1.2",
-        "resourceIdentifier": {
-            "Group": "",
-            "Resource": "persistentvolumeclaims",
-            "Namespace": "ns-1",
-            "Name": "data",
-        },
-    }
-}
-UPLOAD = {"kind": "DataUpload", "spec": {"sourcePVC": "data", "sourceNamespace": "ns-1"}}
 UPLOAD_FILE = {"resources/datauploads.velero.io/namespaces/velero/b-x.json": orjson.dumps(UPLOAD)}
 
 
@@ -143,6 +131,40 @@ async def test_moved_data_that_needs_node_agents_is_an_error_that_names_its_snap
     assert "(snapshot k1), from where node agents of a server restore it" in error
     assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"] == {"selector": UNBOUND}
     assert harness.world.created_of("pods") == []
+
+
+@pytest.mark.spec("AFT-116")
+@pytest.mark.parametrize(("former", "mapping"), [("x", {}), ("kube-system", {}), ("x", {"x": "mapped"})])
+async def test_moved_data_comes_back_whatever_namespace_its_server_had(
+    harness: Harness, former: str, mapping: dict[str, str]
+) -> None:
+    """The DataDownload is the server's own. No object is made where the archive has the DataUpload."""
+    moving_into(harness, {"item_operations": [moving(f"{former}/b-x")]})
+
+    results = await harness.restore(
+        bound(), db("data"), files=stored_uploads(f"{former}/b-x"), namespace_mapping=mapping
+    )
+
+    assert results.empty, results
+    namespaces = {each[1] for each in harness.world.created if each[1]}
+    assert namespaces == {"ns-1", "velero"}
+    [name] = harness.world.created_of("datadownloads.velero.io")
+    download = harness.world.item("datadownloads.velero.io", *name.split("/"))["spec"]
+    assert (download["snapshotID"], download["sourceNamespace"]) == ("k1", "ns-1")
+    assert (download["targetVolume"]["namespace"], download["targetVolume"]["pvc"]) == ("ns-1", "data")
+    assert harness.world.created_of("datauploads.velero.io") == []
+
+
+@pytest.mark.spec("AFT-116")
+async def test_an_upload_of_another_namespace_s_claim_fills_none(harness: Harness) -> None:
+    """A forged archive would read the data of any namespace in the repositories of its location."""
+    moving_into(harness, {"item_operations": [moving("x/b-x")]})
+
+    results = await harness.restore(bound(), files=stored_uploads("x/b-x", sourceNamespace="secret"))
+
+    [error] = results.errors.namespaces["ns-1"]
+    assert "its DataUpload is of another claim, secret/data" in error
+    assert harness.world.created_of("datadownloads.velero.io") == []
 
 
 async def test_a_claim_without_its_data_names_no_volume_or_snapshot_of_the_old_cluster(
