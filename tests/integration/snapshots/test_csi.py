@@ -112,12 +112,15 @@ async def test_a_backup_that_could_not_be_stored_leaves_no_snapshot(csi_app: CSI
     await eventually(lambda: _stores(csi_app, set()))
 
 
-@pytest.mark.spec("SRV-025")
-async def test_a_restore_honours_mapped_namespaces(csi_app: CSIApp) -> None:
+@pytest.mark.spec("SRV-025", "AFT-111")
+async def test_a_restore_of_claims_alone_honours_mapped_namespaces(csi_app: CSIApp) -> None:
+    """The snapshots come with their claims."""
     await csi_app.bench.back_up("b1", **csi_app.of())
     other = f"{csi_app.namespace}-copy"
     try:
-        status = await csi_app.bench.restore("r1", "b1", namespaceMapping={csi_app.namespace: other})
+        status = await csi_app.bench.restore(
+            "r1", "b1", namespaceMapping={csi_app.namespace: other}, includedResources=["pvc", "pv"]
+        )
 
         assert status["phase"] == "Completed", await csi_app.bench.results("r1")
         (snapshot,) = await csi_app.snapshots(other)

@@ -1,13 +1,16 @@
 """A claim whose data was moved: the records of its backup, and a restore that fills it."""
 
+from typing import Any, cast
+
 import orjson
 
 from pinnace.api.objects import JSONObject
 from pinnace.csi.movement.downloads import RestoreMovedData
+from pinnace.kube.client import KubeClient
 from pinnace.restore.collaborators import RestoreCollaborators
 from tests.unit.restore.world import Harness, obj
 
-OPERATION = {
+OPERATION: dict[str, Any] = {
     "spec": {
         "backupItemAction": "velero.io/csi-pvc-backupper",
         "operationID": "du-1.2",
@@ -19,7 +22,7 @@ OPERATION = {
         },
     }
 }
-UPLOAD = {"kind": "DataUpload", "spec": {"sourcePVC": "data", "sourceNamespace": "ns-1"}}
+UPLOAD: dict[str, Any] = {"kind": "DataUpload", "spec": {"sourcePVC": "data", "sourceNamespace": "ns-1"}}
 
 
 def moving(upload: str) -> JSONObject:
@@ -49,4 +52,6 @@ def moving_into(harness: Harness, fields: JSONObject) -> None:
     """Let node agents of a server fill the volumes of claims."""
     harness.request_fields = fields
     harness.world.put(obj("Namespace", "velero"))
-    harness.collaborators = RestoreCollaborators(moved_data=RestoreMovedData(harness.world, "velero"))
+    harness.collaborators = RestoreCollaborators(
+        moved_data=RestoreMovedData(cast(KubeClient, harness.world), "velero")
+    )

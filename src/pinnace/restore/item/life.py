@@ -108,6 +108,9 @@ async def _restore_claimed(visit: ItemVisit, item: JSONObject, handlers: Sequenc
     ownership, saved_status = ownership_of(item), item.get("status")
     for handler in handlers:
         item = await handler.before(item)
+    for handler in handlers:
+        for needed in await handler.needed_first(item):
+            await _restore_additional(visit, needed, is_forced=True)
     reset_metadata(item)
     acted = await run_actions(visit, item, partial(_restore_additional, visit))
     for handler in handlers:
@@ -147,7 +150,7 @@ async def _restore_claimed(visit: ItemVisit, item: JSONObject, handlers: Sequenc
 
 
 async def _restore_additional(parent: ItemVisit, identifier: ResourceIdentifier, *, is_forced: bool) -> None:
-    """Restore an item that an action of another one names; `is_forced` as of `ItemVisit`."""
+    """Restore an item that another one or an action of it names; `is_forced` as of `ItemVisit`."""
     run, results, chain = parent.run, parent.results, parent.chain
     namespace = run.kinds.filters.target_namespace(identifier.namespace)
     ref = ItemRef(identifier.group_resource, identifier.namespace, namespace, identifier.name)

@@ -228,6 +228,14 @@ class VolumeDataKeeper(msgspec.Struct):
         if self.can.csi:
             note_manager(snapshot, self.read(CONTENTS, "", bound_content(snapshot)))
 
+    def snapshot_for(self, ref: ItemRef, claim: JSONObject) -> str:
+        """The VolumeSnapshot of the backup that a prepared claim is made of; empty if it is made of none."""
+        if not self.can.csi or self.restore.spec.restore_pvs is False:
+            return ""
+        name = snapshot_of_claim(claim, self.restore.spec.backup_name)
+        found = name and self.read(SNAPSHOTS, ref.original_namespace, name)
+        return name if found else ""
+
     async def prepare_claim(self, ref: ItemRef, claim: JSONObject, exists: Exists, results: Results) -> None:
         """Change a claim whose data is lost, in place, so that it stays unbound and no pod uses it."""
         key = (ref.original_namespace, ref.name)

@@ -1,8 +1,11 @@
 """The protocol of the handlers: a kind may take part in each step."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from pinnace.api.objects import JSONObject
+from pinnace.plugins.protocols import ResourceIdentifier
 from pinnace.restore.item.applying import Applied, Prepared
 from pinnace.restore.item.claims import Chain
 from pinnace.restore.item.context import RestoreRun
@@ -18,7 +21,7 @@ class ItemVisit(msgspec.Struct, frozen=True):
         raw: its bytes in the backup.
         results: get its warnings and errors.
         chain: the selected item that it belongs to.
-        is_forced: whether the filters of the restore do not count, as an action of another item says.
+        is_forced: whether the filters of the restore do not count, as another item needs it.
     """
 
     run: RestoreRun
@@ -38,6 +41,10 @@ class RestoreHandler(ItemHandler[ItemVisit]):
 
     def check(self, item: JSONObject) -> None:
         """Before the item is claimed: it does not count as restored if it is left out here."""
+
+    async def needed_first(self, item: JSONObject) -> Sequence[ResourceIdentifier]:
+        """The items of the backup that come before the actions of this one, whatever the filters say."""
+        return ()
 
     async def after(self, sent: Prepared, applied: Applied) -> None:
         """After the item was created, or the existing object was treated by the policy."""

@@ -1,5 +1,6 @@
 """Volumes, their claims and their snapshots. (docs/spec: RST 11-13, BEY 5.9, 6.7)"""
 
+from collections.abc import Sequence
 from functools import partial
 
 import orjson
@@ -7,11 +8,13 @@ import orjson
 from pinnace.api.nonadmin.restore_limits import VOLUMES, is_old_storage
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
+from pinnace.csi.snapshots import SNAPSHOTS
 from pinnace.notices.codes import Code
+from pinnace.plugins.protocols import ResourceIdentifier
 from pinnace.restore.errors import LeftOut
 from pinnace.restore.item.applying import Applied, Prepared
 from pinnace.restore.item.handlers.handler import RestoreHandler
-from pinnace.restore.selection.reading import decode
+from pinnace.restore.selection.reading import ItemKey, decode
 from pinnace.restore.volumes.preparing import adjust_claim
 
 
@@ -48,6 +51,18 @@ class ClaimRestoreHandler(RestoreHandler):
         visit = self.visit
         await visit.run.volume_data.prepare_claim(visit.ref, item, partial(visit.exists, item), visit.results)
         return item
+
+    async def needed_first(self, item: JSONObject) -> Sequence[ResourceIdentifier]:
+        """The VolumeSnapshot that a new claim is made of: it is the claim's data. (docs/spec: AFT-111)"""
+        run, ref = self.visit.run, self.visit.ref
+        name = run.volume_data.snapshot_for(ref, item)
+        if not name:
+            return ()
+        key = ItemKey(SNAPSHOTS, ref.target_namespace, name)
+        if key not in run.claims and await self.visit.exists(item):
+            return ()
+        plural, _, group = SNAPSHOTS.partition(".")
+        return [ResourceIdentifier(group=group, resource=plural, namespace=ref.original_namespace, name=name)]
 
     async def prepared(self, item: JSONObject) -> None:
         """Take over what was made of its volume."""
