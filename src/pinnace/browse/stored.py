@@ -56,6 +56,7 @@ class StoredBackup:
         tell: called with one line about what makes reading slower, or what is listed doubtful.
         tarball_bytes: asks for the size of the tarball; its answer is None if that is unknown, and it raises
             MissingFile if there is no tarball.
+        flags: what `backup index` needs to find the same backup, such as a location where a server is asked.
     """
 
     def __init__(
@@ -65,8 +66,11 @@ class StoredBackup:
         folder: Path,
         tell: Callable[[str], None],
         tarball_bytes: Callable[[], Awaitable[int | None]] | None = None,
+        *,
+        flags: str = "",
     ) -> None:
         self.name = name
+        self._flags = flags
         self.files = files
         self._folder = folder
         self._tell = tell
@@ -99,7 +103,7 @@ class StoredBackup:
                 self._without_index = True
                 self._tell(
                     f"Backup {self.name} has no index, its tarball is read from beginning to end"
-                    f" (`pinnace --location URL backup index {argument(self.name)}` writes one)."
+                    f" (`backup index {argument(self.name)}{self._flags}` writes one)."
                 )
         async with aclosing(self._scanned()) as found:
             async for pairs in found:

@@ -120,7 +120,10 @@ class Library(msgspec.Struct):
             if self.settings.location is None:  # in a location the metadata comes last, whatever it says
                 await refuse_unfinished(self.backend, backup)
             files = BackendFiles(self.backend, name, self.options)
-            self._opened[name] = StoredBackup(name, files, self.folder, _tell, files.tarball_bytes)
+            flags = " --location URL" if self.settings.location is None else ""  # a server cannot write one
+            self._opened[name] = StoredBackup(
+                name, files, self.folder, _tell, files.tarball_bytes, flags=flags
+            )
         return self._opened[name]
 
     @asynccontextmanager

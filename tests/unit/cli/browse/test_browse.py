@@ -38,6 +38,7 @@ class TestVelerosBackups:
         assert len(out.splitlines()) == 9
         assert err.count("\n") == 1
         assert "has no index" in err
+        assert err.endswith("(`pinnace backup index files` writes one).\n")
 
     def test_an_index_written_later_lists_the_same_items(self, velero: Path, capsys: Printed) -> None:
         before = data(capsys, "backup", "ls", "everything")

@@ -68,6 +68,21 @@ def test_a_server_that_refuses_the_kind_is_asked_for_the_tarball(
     assert "does not know the index; `pinnace install --crds-only --apply` adds that" in err
 
 
+def test_the_line_about_a_missing_index_names_the_command_that_can_write_it(
+    asked: list[str], directory: Path, capsys: Printed
+) -> None:
+    (directory / _FILES[DownloadTargetKind.ITEM_INDEX]).unlink()
+
+    assert run(["backup", "show", "b1", "cm/a"]) == 0
+
+    out, err = capsys.readouterr()
+    assert "x: '1'" in out
+    assert err.endswith(
+        "has no index, its tarball is read from beginning to end (`pinnace backup index b1 "
+        "--location URL` writes one).\n"
+    )
+
+
 def test_an_index_cannot_be_written_through_a_server(asked: list[str], capsys: Printed) -> None:
     assert run(["backup", "index", "b1"]) == 1
     assert "give it with --location" in capsys.readouterr().err
