@@ -7,6 +7,7 @@ the server's own list of operations names it for this claim.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.kinds import DATA_UPLOADS, PERSISTENT_VOLUME_CLAIMS
 from pinnace.api.objects import JSONObject, mapping, objects, text
@@ -49,6 +50,12 @@ def moved_volumes(
                 stored = read(DATA_UPLOADS.group_resource, text(item, "Namespace"), text(item, "Name"))
                 found[claim] = _volume(stored, claim)
     return found
+
+
+def is_of_another_backup(upload: JSONObject, backup: str) -> bool:
+    """Whether a DataUpload says that another backup made it: one of the server's namespace has those, too."""
+    maker = mapping(upload, "metadata", "labels").get(labels.BACKUP_NAME)
+    return maker not in (None, labels.label_value(backup))
 
 
 def without_record(claim: Claim, title: str = "") -> SavedVolume:

@@ -10,16 +10,23 @@ from pathlib import Path
 from typing import Final
 
 from pinnace.api.codec import decode
+from pinnace.api.kinds import DATA_UPLOADS
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.catalogue.moved import live_moved_volumes, moved_claims, moved_volumes, without_record
+from pinnace.catalogue.moved import (
+    is_of_another_backup,
+    live_moved_volumes,
+    moved_claims,
+    moved_volumes,
+    without_record,
+)
 from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes, recorded_pod_volumes
 from pinnace.catalogue.records import BackupRecords
 from pinnace.catalogue.snapshots import csi_snapshots, native_snapshots, snapshots_made_by
-from pinnace.catalogue.tarball import opened_tarball, read_item
+from pinnace.catalogue.tarball import opened_tarball, read_item, stored_objects
 from pinnace.catalogue.volumes import UNKNOWN, SavedVolume, Way
 from pinnace.csi.snapshots import GROUP
 from pinnace.storage.backup_store import BackupStore
@@ -85,7 +92,10 @@ async def read_volumes(store: BackupStore, backup: str, workdir: Path | None) ->
     contents = await store.read_csi_volume_snapshot_contents(backup)
     stored = await store.read_pod_volume_backups(backup)
     in_tarball = not contents and any(key.startswith(GROUP) and key.endswith(_CSI_KINDS) for key in listed)
-    async with _archive_for(records, opened_tarball(store, backup, workdir), needed=in_tarball) as archive:
+    uploads = dict.fromkeys(name for key in listed if key.endswith(_DATA_UPLOAD) for name in listed[key])
+    opening = opened_tarball(store, backup, workdir)
+    async with _archive_for(records, opening, tells=bool(uploads), needed=in_tarball) as archive:
+        of_others = _uploads_of_others(archive, backup) if uploads and archive is not None else frozenset()
         made = snapshots_made_by(archive, backup) if in_tarball and archive is not None else ()
         found = [
             *native_snapshots(records.native),
@@ -93,9 +103,18 @@ async def read_volumes(store: BackupStore, backup: str, workdir: Path | None) ->
             *_in_repositories(records, stored, archive),
         ]
     if not any(each.way == Way.MOVED for each in found):
-        uploads = [name for key in listed if key.endswith(_DATA_UPLOAD) for name in listed[key]]
-        found += [without_record(UNKNOWN, f"DataUpload {name}") for name in dict.fromkeys(uploads)]
+        own = [name for name in uploads if name not in of_others]
+        found += [without_record(UNKNOWN, f"DataUpload {name}") for name in own]
     return found
+
+
+def _uploads_of_others(archive: ArchiveIndex, backup: str) -> frozenset[str]:
+    """The DataUploads of other backups in a tarball, as the list of resources names them."""
+    return frozenset(
+        f"{text(upload, 'metadata', 'namespace')}/{text(upload, 'metadata', 'name')}"
+        for upload in stored_objects(archive, DATA_UPLOADS.group_resource)
+        if is_of_another_backup(upload, backup)
+    )
 
 
 async def read_volumes_in_repositories(
@@ -125,12 +144,16 @@ async def read_volumes_in_repositories(
 
 @asynccontextmanager
 async def _archive_for(
-    records: BackupRecords, opening: AbstractAsyncContextManager[ArchiveIndex | None], *, needed: bool = False
+    records: BackupRecords,
+    opening: AbstractAsyncContextManager[ArchiveIndex | None],
+    *,
+    tells: bool = False,
+    needed: bool = False,
 ) -> AsyncIterator[ArchiveIndex | None]:
-    """The tarball if it is needed, or if the records name moved data: it says more about that."""
+    """The tarball if it is needed, if it tells more, or if the records name moved data, of which it does."""
     async with AsyncExitStack() as stack:
         archive = None
-        if needed or moved_claims(records.infos, records.operations):
+        if tells or needed or moved_claims(records.infos, records.operations):
             try:
                 archive = await stack.enter_async_context(opening)
             except ArchiveError:

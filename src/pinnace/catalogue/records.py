@@ -5,13 +5,12 @@ from functools import partial
 
 import msgspec
 
-from pinnace.api import labels
 from pinnace.api.kinds import DATA_UPLOADS, PODS
-from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.catalogue.moved import moved_volumes, without_record
+from pinnace.catalogue.moved import is_of_another_backup, moved_volumes, without_record
 from pinnace.catalogue.pod_volumes import SavedPodVolumes, recorded_pod_volumes
 from pinnace.catalogue.snapshots import claims_in_snapshots
 from pinnace.catalogue.tarball import read_item, stored_objects
@@ -51,10 +50,8 @@ class BackupRecords(msgspec.Struct, frozen=True, kw_only=True):
 def _claims_of_uploads(archive: ArchiveIndex, backup: str) -> Iterator[Claim]:
     """The claims of DataUploads in the tarball, which tell nothing but that there is moved data."""
     for upload in stored_objects(archive, DATA_UPLOADS.group_resource):
-        maker = mapping(upload, "metadata", "labels").get(labels.BACKUP_NAME)
-        if maker is not None and maker != labels.label_value(backup):
-            continue  # a backup of the server's namespace has those of other backups too
-        if name := text(upload, "spec", "sourcePVC"):
+        name = text(upload, "spec", "sourcePVC")
+        if name and not is_of_another_backup(upload, backup):
             yield text(upload, "spec", "sourceNamespace"), name
 
 

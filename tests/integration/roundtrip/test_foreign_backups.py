@@ -43,6 +43,7 @@ BACKUP_118: JSONObject = {
         "csiSnapshotTimeout": "10m0s",
         "itemOperationTimeout": "4h0m0s",
         "snapshotMoveData": False,
+        "datamover": "velero-fs",
         "uploaderConfig": {"parallelFilesUpload": 10},
         "resourcePolicy": {"kind": "configmap", "name": "policy"},
         "excludedNamespaceScopedResources": ["events"],
@@ -211,6 +212,7 @@ async def restored_world(client: KubeClient, namespace: str, group: str) -> dict
         pytest.param(tarfile.PAX_FORMAT, True, id="version-1.18-pax"),
     ],
 )
+@pytest.mark.spec("AFT-130")
 async def test_a_foreign_backup_is_listed_described_and_restored(
     control_plane: ControlPlane,
     client: KubeClient,
@@ -252,6 +254,7 @@ async def test_a_foreign_backup_is_listed_described_and_restored(
     assert json.loads(listed.out) == backup  # the fields that we do not know included
     assert f"Backup Format Version:  {'1.1.0' if new else '1'}" in described.lines
     assert ("  v1/Secret:" in described.lines) == new
+    assert "Data Mover:  velero-fs" in described.lines
     assert (outcome.code, outcome.told) == (0, "")
     assert ", 0 errors, 0 warnings." in outcome.lines[-1]
     found = await restored_world(client, namespace, group)

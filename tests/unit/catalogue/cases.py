@@ -388,6 +388,25 @@ MOVED = [
         left=("moved data of DataUpload velero/data",),
     ),
     Way(
+        title="the server's namespace, with the DataUploads of other backups",
+        files={
+            "resource_list": {"velero.io/v2alpha1/DataUpload": ["velero/data", "velero/logs"]},
+        },
+        raw=file_of(upload("data", "k1", by="another"), upload("logs", "k2", by="one more")),
+    ),
+    Way(
+        title="the same, and one of its own",
+        files={
+            "item_operations": [uploading("data")],
+            "resource_list": {"velero.io/v2alpha1/DataUpload": ["velero/data", "velero/logs"]},
+        },
+        raw=file_of(upload("data", "k1"), upload("logs", "k2", by="another")),
+        repository=in_repository("k1"),
+        lost_without={DATA: far("k1")},
+        moved={DATA: "k1"},
+        snapshotted=frozenset({DATA}),
+    ),
+    Way(
         title="every way at once",
         files={
             "pod_volume_backups": [saved("files", "k9", "kopia"), saved("odd", "x1", "other")],

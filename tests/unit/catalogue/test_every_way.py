@@ -86,7 +86,7 @@ class Seen:
         assert sorted(self.native) == sorted(way.native)
 
 
-@pytest.mark.spec("AFT-176")
+@pytest.mark.spec("AFT-119", "AFT-176")
 async def test_deletion_by_a_command(way: Way, store: BackupStore, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, warned = Seen(), list[str]()
 
@@ -141,6 +141,7 @@ class Ready:
         return True
 
 
+@pytest.mark.spec("AFT-119")
 async def test_deletion_by_a_server(
     way: Way, store: BackupStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,15 +155,21 @@ def uploading(name: str, upload: str = "") -> JSONObject:
 
 
 def upload(
-    name: str, snapshot: str = "", *, mover: str = "", phase: str = "Completed", of: str = ""
+    name: str,
+    snapshot: str = "",
+    *,
+    mover: str = "",
+    phase: str = "Completed",
+    of: str = "",
+    by: str = NAME,
 ) -> JSONObject:
-    """The DataUpload of a claim."""
+    """The DataUpload of a claim, by one backup."""
     return obj(
         "DataUpload",
         name,
         "velero",
         api_version="velero.io/v2alpha1",
-        labels={labels.BACKUP_NAME: NAME},
+        labels={labels.BACKUP_NAME: by},
         spec={"sourcePVC": of or name, "sourceNamespace": "shop", "datamover": mover},
         status={"phase": phase, "snapshotID": snapshot, "message": "no" if phase == "Failed" else ""},
     )

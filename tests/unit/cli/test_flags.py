@@ -158,10 +158,13 @@ def test_filters_of_later_versions(capsys: pytest.CaptureFixture[str]) -> None:
     assert spec["uploaderConfig"] == {"parallelFilesUpload": 4}
 
 
-def test_settings_of_the_uploader_for_a_restore(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.spec("AFT-059")
+def test_settings_of_the_uploader_and_filters_of_a_restore(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--location", "nowhere", "restore", "create", "r", "--from-backup", "b", "-o", "yaml")
-    tuned = printed(capsys, *words, "--write-sparse-files", "--parallel-files-download", "2")
+    settings = ("--write-sparse-files", "--parallel-files-download", "2")
+    tuned = printed(capsys, *words, *settings, "--resource-policies-configmap", "p")
 
+    assert tuned["spec"]["resourcePolicy"] == {"kind": "configmap", "name": "p"}
     assert tuned["spec"]["uploaderConfig"] == {"writeSparseFiles": True, "parallelFilesDownload": 2}
     assert "uploaderConfig" not in printed(capsys, *words)["spec"]
 

@@ -374,6 +374,7 @@ def test_fields_of_later_versions_may_hold_any_value(location: Path, capsys: Pri
     assert "Traceback" not in "".join(capsys.readouterr())
 
 
+@pytest.mark.spec("AFT-059")
 def test_a_restore_of_a_later_version_is_described() -> None:
     restore = {
         "metadata": {"name": "r1", "namespace": "velero"},
@@ -382,6 +383,7 @@ def test_a_restore_of_a_later_version_is_described() -> None:
             "existingResourcePolicy": "update",
             "restoreStatus": {"includedResources": ["jobs"], "excludedResources": None},
             "resourceModifier": {"kind": "configmap", "name": "patches"},
+            "resourcePolicy": {"kind": "configmap", "name": "filters"},
             "uploaderConfig": {"writeSparseFiles": True, "parallelFilesDownload": 2},
             "itemOperationTimeout": "4h0m0s",
         },
@@ -407,6 +409,10 @@ Restore Status:
 Resource modifier:
   Type:  configmap
   Name:  patches
+
+Resource policies:
+  Type:  configmap
+  Name:  filters
 
 Uploader config:
   Parallel Restore:    2
