@@ -43,6 +43,8 @@ MAX_HOOKS: Final = 100
 """Entries in the hooks of a spec."""
 MAX_ORDERED: Final = 2_000
 """Objects in orderedResources: each is a request of its own."""
+MAX_OBJECTS: Final = 2_000
+"""Single objects that a restore is limited to."""
 MAX_PATTERNS: Final = 4_096
 """Characters of all patterns together."""
 MAX_PARALLEL_FILES: Final = 64

@@ -219,6 +219,22 @@ class RestoreContentOptions(ObjectFilterOptions, verb="restore"):
     )
 
 
+class ChosenObjectOptions(Options):
+    """The objects to restore, by name."""
+
+    objects: Sequence[str] = flag(
+        "--object",
+        multiple=True,
+        value=Value("KIND/NAMESPACE/NAME", CompletionSource.STORED_WITH_NAMESPACE),
+        help="Restore only this object, as named in the backup; can be given several times. KIND/NAME is a"
+        " cluster-scoped one.",
+    )
+    object_with_owners: bool = switch(help="Restore the owners of each --object, too.")
+    with_dependencies: bool = switch(
+        help="Restore what its pods refer to, too: Secrets, ConfigMaps, claims, service accounts."
+    )
+
+
 class WaitOptions(Options, section=Section.OUTPUT):
     """Whether to wait for the end of a run, and whether the exit code then tells how it ended.
 

@@ -1,6 +1,8 @@
 """`nonadmin restore create`. (docs/spec: NAC)"""
 
-from pinnace.cli.common.options import OperationTimeoutOptions, RestoreContentOptions
+from collections.abc import Sequence
+
+from pinnace.cli.common.options import ChosenObjectOptions, OperationTimeoutOptions, RestoreContentOptions
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, flag, text, tristate
 from pinnace.cli.declaring.types import Enum
@@ -9,7 +11,11 @@ from pinnace.cli.nonadmin.options import RequestOptions, TenantFilterOptions
 
 
 class TenantRestoreOptions(
-    TenantFilterOptions, RestoreContentOptions, OperationTimeoutOptions, RequestOptions
+    TenantFilterOptions,
+    RestoreContentOptions,
+    ChosenObjectOptions,
+    OperationTimeoutOptions,
+    RequestOptions,
 ):
     """Ask for a restore of the namespace."""
 
@@ -18,6 +24,12 @@ class TenantRestoreOptions(
         value=Value("BACKUP", CompletionSource.TENANT_BACKUPS),
         before="include_resources",
         help="The backup to restore, by its name in this namespace. Required.",
+    )
+    objects: Sequence[str] = flag(
+        "--object",
+        multiple=True,
+        value=Value("KIND/NAME"),
+        help="Restore only this object of the namespace; can be given several times.",
     )
     preserve_nodeports: bool | None = tristate(
         section=Section.WHAT, before="include_cluster_resources", help="Keep the node ports of Services."
@@ -40,6 +52,11 @@ create_restore = lazy_command(
         (
             "Only ConfigMaps",
             "pinnace nonadmin restore create again --from-backup shop --include-resources configmaps",
+        ),
+        (
+            "One object with all that it needs",
+            "pinnace nonadmin restore create again --from-backup shop --object deployments/web"
+            " --with-dependencies",
         ),
         ("See what would be asked for", "pinnace nonadmin restore create again --from-backup shop -o yaml"),
     ),

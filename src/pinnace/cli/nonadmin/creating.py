@@ -1,5 +1,8 @@
 """The work of `nonadmin backup|restore|storage-location create`."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
+
 import click
 
 from pinnace.api.codec import encode
@@ -25,7 +28,7 @@ from pinnace.cli.nonadmin.create_restore import TenantRestoreOptions
 from pinnace.cli.nonadmin.kinds import KINDS, open_home
 from pinnace.cli.nonadmin.options import RequestOptions
 from pinnace.cli.output.printing import print_unsent
-from pinnace.cli.restore.build import restore_spec
+from pinnace.cli.restore.build import chosen_objects, restore_spec
 
 
 def backup(ctx: click.Context, options: TenantBackupOptions) -> None:
@@ -52,7 +55,7 @@ def restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
         raise InvalidInput("\n".join(problems))
     given = encode(spec)
     given.pop("hooks", None)
-    _submit(ctx, "restore", given, options)
+    _submit(ctx, "restore", given, options, partial(chosen_objects, options))
 
 
 def location(ctx: click.Context, options: TenantLocationOptions) -> None:
@@ -79,7 +82,14 @@ def _selectors(
     return options.selector, list(options.or_selector)
 
 
-def _submit(ctx: click.Context, noun: str, spec: JSONObject, options: RequestOptions) -> None:
+def _submit(
+    ctx: click.Context,
+    noun: str,
+    spec: JSONObject,
+    options: RequestOptions,
+    annotations_in: Callable[[str], Mapping[str, str]] = lambda _namespace: {},
+) -> None:
+    """Print or send a request; its annotations may depend on its namespace."""
     output, (name,), kind = options.printed(), options.names, KINDS[noun]
 
     async def work() -> None:
@@ -88,6 +98,8 @@ def _submit(ctx: click.Context, noun: str, spec: JSONObject, options: RequestOpt
             metadata: JSONObject = {"name": name, "namespace": home.namespace}
             if options.labels:
                 metadata["labels"] = options.labels
+            if annotations := annotations_in(home.namespace):
+                metadata["annotations"] = annotations
             body = {
                 "apiVersion": kind.resource.api_version,
                 "kind": kind.resource.kind,

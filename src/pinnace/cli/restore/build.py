@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 
+from msgspec.structs import replace
+
 from pinnace.api import labels
 from pinnace.api.chosen_objects import ChosenObjects, encode_chosen, parse_object
 from pinnace.api.meta import ConfigReference, ObjectMeta
@@ -15,7 +17,7 @@ from pinnace.api.velero.restore import (
     RestoreUploader,
 )
 from pinnace.cli.build import check_metadata, check_not_negative, check_selectors
-from pinnace.cli.common.options import RestoreContentOptions
+from pinnace.cli.common.options import ChosenObjectOptions, RestoreContentOptions
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.restore.create import RestoreCreateOptions
 
@@ -46,8 +48,7 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
         metadata.annotations[labels.WITHOUT_VOLUME_DATA] = "true"
     if options.allow_failed:
         metadata.annotations[labels.FAILED_BACKUP] = "true"
-    if (chosen := _chosen_objects(options)) is not None:
-        metadata.annotations[labels.CHOSEN_OBJECTS] = encode_chosen(chosen)
+    metadata.annotations |= chosen_objects(options)
     check_metadata(metadata)
     return Restore(metadata=metadata, spec=spec)
 
@@ -101,21 +102,27 @@ def restore_spec(options: RestoreContentOptions) -> RestoreSpec:
     return spec
 
 
-def _chosen_objects(options: RestoreCreateOptions) -> ChosenObjects | None:
-    """The single objects that are asked for. Raises InvalidInput."""
+def chosen_objects(options: ChosenObjectOptions, namespace: str = "") -> dict[str, str]:
+    """The annotation with the single objects that are asked for; none if all are. Raises InvalidInput.
+
+    Args:
+        namespace: of the objects that are named without one.
+    """
     if not options.objects:
         if options.object_with_owners or options.with_dependencies:
             raise InvalidInput(
                 "--object-with-owners and --with-dependencies belong to --object KIND/NAMESPACE/NAME"
             )
-        return None
+        return {}
     try:
-        chosen = tuple(map(parse_object, options.objects))
+        named = map(parse_object, options.objects)
+        found = tuple(each if each.namespace else replace(each, namespace=namespace) for each in named)
     except ValueError as error:
         raise InvalidInput(f"--object: {error}") from error
-    return ChosenObjects(
-        objects=chosen, owners=options.object_with_owners, dependencies=options.with_dependencies
+    chosen = ChosenObjects(
+        objects=found, owners=options.object_with_owners, dependencies=options.with_dependencies
     )
+    return {labels.CHOSEN_OBJECTS: encode_chosen(chosen)}
 
 
 def _restored_status(options: RestoreCreateOptions) -> RestoreStatusSpec | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pinnace.cli.common.options import (
+    ChosenObjectOptions,
     FilterOptions,
     MetadataOptions,
     OperationTimeoutOptions,
@@ -32,20 +33,9 @@ if TYPE_CHECKING:
     from pinnace.api.meta import LabelSelector
 
 
-class ObjectOptions(Options):
-    """The objects to restore, by name, and what may need a yes."""
+class ConsentOptions(Options):
+    """What may need a yes."""
 
-    objects: Sequence[str] = flag(
-        "--object",
-        multiple=True,
-        value=Value("KIND/NAMESPACE/NAME", CompletionSource.STORED_WITH_NAMESPACE),
-        help="Restore only this object, as named in the backup; can be given several times. KIND/NAME is a"
-        " cluster-scoped one.",
-    )
-    object_with_owners: bool = switch(help="Restore the owners of each --object, too.")
-    with_dependencies: bool = switch(
-        help="Restore what its pods refer to, too: Secrets, ConfigMaps, claims, service accounts."
-    )
     confirm: bool = switch(help="Do not ask before --existing-resource-policy recreate.")
     allow_partially_failed: bool | None = tristate(
         help="With --from-schedule: PartiallyFailed backups count too."
@@ -57,7 +47,8 @@ class RestoreCreateOptions(
     FilterOptions,
     RestoreContentOptions,
     MetadataOptions,
-    ObjectOptions,
+    ChosenObjectOptions,
+    ConsentOptions,
     OperationTimeoutOptions,
     WaitOptions,
     OutputOptions,

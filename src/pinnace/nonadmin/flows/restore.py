@@ -36,7 +36,7 @@ from pinnace.nonadmin.flows.steps import (
 from pinnace.nonadmin.identity import is_administrators, is_own_backup, new_id, origin_key, owner_metadata
 from pinnace.nonadmin.objects import is_being_deleted, velero_body
 from pinnace.nonadmin.settings.admin import AdminSettings
-from pinnace.nonadmin.specs.restore import restore_problem, restore_spec
+from pinnace.nonadmin.specs.restore import chosen_objects, restore_problem, restore_spec
 from pinnace.runtime.keys import Key
 
 REMOVED: Final = (
@@ -150,7 +150,11 @@ class _RestoreFlow(RequestFlow):
             **owner_metadata(Origin.RESTORE, self._id, self._key),
         }
         limit = str(self._facts.settings.max_hook_time)
-        metadata["annotations"] = {**metadata["annotations"], MAX_HOOK_TIME_ANNOTATION: limit}
+        metadata["annotations"] = {
+            **metadata["annotations"],
+            **chosen_objects(self._non_admin_restore),
+            MAX_HOOK_TIME_ANNOTATION: limit,
+        }
         trusted = is_administrators(self._facts.backup, self._facts.backup_location)
         allowed = self._facts.settings.restorable_resources if trusted else ()
         if allowed:

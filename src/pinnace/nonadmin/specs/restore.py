@@ -5,11 +5,14 @@
 
 from typing import Final
 
+from pinnace.api.chosen_objects import decode_chosen
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_part
+from pinnace.api.labels import CHOSEN_OBJECTS
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.restore_limits import (
     CONFIG_MAP_FIELDS,
+    MAX_OBJECTS,
     MAX_PARALLEL_FILES,
     RESTRICTED_FIELDS,
     RESTRICTED_POLICY,
@@ -80,7 +83,30 @@ def restore_problem(
         violation(RestoreSpec, settings.restore, spec, "spec.restoreSpec")
         or "; ".join(check_part(RestoreSpec, spec, _PREFIX).errors)
         or _selector_problem(spec, settings)
+        or _objects_problem(non_admin_restore)
     )
+
+
+def chosen_objects(non_admin_restore: JSONObject) -> JSONObject:
+    """The annotation with the single objects of a request, for the Restore; it can only narrow the spec."""
+    value = text(non_admin_restore, "metadata", "annotations", CHOSEN_OBJECTS)
+    return {CHOSEN_OBJECTS: value} if value else {}
+
+
+def _objects_problem(non_admin_restore: JSONObject) -> str:
+    """Why the single objects are refused: they are compared with the backup, and told apart in errors."""
+    namespace = text(non_admin_restore, "metadata", "namespace")
+    for value in chosen_objects(non_admin_restore).values():
+        place = f"NonAdminRestore annotation {CHOSEN_OBJECTS}"
+        try:
+            chosen = decode_chosen(value)
+        except ValueError as error:
+            return f"{place}: {error}"
+        if len(chosen.objects) > MAX_OBJECTS:
+            return f"{place} names {len(chosen.objects)} objects, at most {MAX_OBJECTS} are allowed"
+        if any(each.namespace != namespace for each in chosen.objects):
+            return f"{place} is restricted, can only name objects of the namespace: {namespace}"
+    return ""
 
 
 def _selector_problem(spec: JSONObject, settings: AdminSettings) -> str:

@@ -72,11 +72,17 @@ def test_every_flag_of_a_restore_reaches_the_request(capsys: pytest.CaptureFixtu
         "--write-sparse-files",
         "--parallel-files-download=2",
         "--include-cluster-resources=false",
+        "--object=deployments/web",
+        "--object=cm/shop/settings",
+        "--with-dependencies",
     ]
 
-    found = printed(capsys, "restore", "create", "r", *flags)["spec"]["restoreSpec"]
+    made = printed(capsys, "restore", "create", "r", *flags)
 
-    assert found == {
+    chosen = json.loads(made["metadata"]["annotations"]["pinnace.io/objects"])
+    namespace = made["metadata"]["namespace"]
+    assert chosen == {"objects": [f"deployments/{namespace}/web", "cm/shop/settings"], "dependencies": True}
+    assert made["spec"]["restoreSpec"] == {
         "backupName": "b",
         "existingResourcePolicy": "update",
         "itemOperationTimeout": "1h0m0s",

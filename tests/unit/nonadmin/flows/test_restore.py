@@ -72,6 +72,23 @@ async def test_a_restore_is_created_mirrored_and_completed(service: Service) -> 
     assert service.cluster.of(NON_ADMIN_RESTORES) == []
 
 
+async def test_single_objects_are_the_only_annotation_that_a_tenant_passes_on(service: Service) -> None:
+    chosen = {"pinnace.io/objects": '{"objects": ["cm/shop/a"]}'}
+    others = {"pinnace.io/allow-failed-backup": "true", "pinnace.io/max-hook-time": "9999h"}
+    service.cluster.add(
+        NON_ADMIN_RESTORES,
+        "back",
+        "shop",
+        metadata={"annotations": {**chosen, **others}},
+        spec={"restoreSpec": {"backupName": "nightly"}},
+    )
+    await service.settle()
+    (restore,) = service.cluster.of(RESTORES)
+    annotations = restore["metadata"]["annotations"]
+    assert annotations.items() >= chosen.items()
+    assert not annotations.items() & others.items()
+
+
 @pytest.mark.spec("NAC-034")
 async def test_a_restore_that_is_gone_is_not_made_again(service: Service) -> None:
     await asked(service)

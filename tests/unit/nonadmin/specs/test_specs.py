@@ -1,9 +1,11 @@
 """The checks of tenants' specs, and the specs made from them. (docs/spec: NAC 6)"""
 
+import json
 from typing import Any
 
 import pytest
 
+from pinnace.api.labels import CHOSEN_OBJECTS
 from pinnace.api.nonadmin.exclusions import (
     ALWAYS_EXCLUDED,
     CLUSTER_OWN_KINDS,
@@ -362,6 +364,25 @@ RESTRICTED = "NonAdminRestore nonAdminRestore.spec.restoreSpec."
 )
 def test_a_restore_is_refused_with_the_reason_or_valid(spec: Spec, backup: Spec | None, text: str) -> None:
     assert restore_problem(non_admin_restore(**spec), backup, AdminSettings(), SERVER) == text
+
+
+@pytest.mark.parametrize(
+    ("objects", "problem"),
+    [
+        (["cm/shop/a", "deployments.apps/shop/web"], ""),
+        (["cm/shop/a", "cm/other/a"], "is restricted, can only name objects of the namespace: shop"),
+        (["persistentvolumes/pv-1"], "is restricted, can only name objects of the namespace: shop"),
+        (["cm"], '"cm" names no object'),
+        ([], "it names no object"),
+        (["cm/shop/a"] * 2001, "names 2001 objects, at most 2000 are allowed"),
+    ],
+)
+def test_a_restore_may_be_limited_to_objects_of_the_namespace(objects: list[str], problem: str) -> None:
+    request = non_admin_restore(backupName="x")
+    request["metadata"]["annotations"] = {CHOSEN_OBJECTS: json.dumps({"objects": objects})}
+    found = restore_problem(request, READY, AdminSettings(), SERVER)
+    assert problem in found
+    assert bool(found) == bool(problem)
 
 
 @pytest.mark.parametrize("name", RESTORE_CASES)
