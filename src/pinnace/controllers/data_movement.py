@@ -32,11 +32,13 @@ from pinnace.csi.movement.objects import (
     claim_like,
     has_finalizer,
     is_built_in,
+    is_in_place,
     phase,
 )
 from pinnace.csi.movement.preparing import PrepareQueue
 from pinnace.csi.movement.rebinding import drop_filled, rebind, target_claim, why_unsettled
 from pinnace.csi.movement.snapshots import MovedSnapshots
+from pinnace.csi.movement.taking import give_back, take
 from pinnace.csi.movement.uploads import is_for_us
 from pinnace.csi.objects import served_kinds
 from pinnace.csi.snapshots import SnapshotKinds
@@ -87,6 +89,10 @@ class MovementSteps(Protocol):
         """The kind."""
         ...
 
+    async def reserve(self, movement: JSONObject) -> None:
+        """Take what the transfer needs for itself before it waits for its turn."""
+        ...
+
     async def node(self, movement: JSONObject, *, waited_seconds: float) -> str:
         """The node that has its volume mounted; empty until one has."""
         ...
@@ -102,7 +108,7 @@ class MovementSteps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Downloads:
-    """DataDownloads: a new volume like the claim's, which gets it when it is filled."""
+    """DataDownloads: a new volume like the claim's, which gets it when it is filled, or the one it has."""
 
     scope: Scope
     exposer: Exposer
@@ -113,9 +119,20 @@ class Downloads:
         """DataDownloads."""
         return DATA_DOWNLOADS
 
+    async def reserve(self, movement: JSONObject) -> None:
+        """Take the volume of a claim that exists, before the restore creates pods that use the claim."""
+        if is_in_place(movement):
+            await take(self.scope.client, self.exposer, movement)
+
     async def node(self, movement: JSONObject, *, waited_seconds: float) -> str:
         """Make the volume, where the claim's pod is to run if that is known."""
         target = await target_claim(self.scope.client, movement)
+        if is_in_place(movement):
+            claim = await self.exposer.temporary_claim(movement)
+            if claim is None:
+                raise MovementError("the temporary claim of the volume was deleted")
+            await self._ensure_repository(movement)
+            return await self.exposer.node(movement, claim["spec"])
         if bound := text(target, "spec", "volumeName"):
             raise MovementError(f"the claim is bound to the volume {bound} already")
         on_node = ""
@@ -124,6 +141,11 @@ class Downloads:
             is_early = not on_node and waited_seconds < CONSUMER_SECONDS
             if is_early and not await self.exposer.ignores_delayed_binding():
                 return ""
+        await self._ensure_repository(movement)
+        return await self.exposer.node(movement, claim_like(target, movement), on_node=on_node)
+
+    async def _ensure_repository(self, movement: JSONObject) -> None:
+        """Wait until the repository can be read. Raises MovementError."""
         spec = movement["spec"]
         try:
             await self.repositories.ensure(
@@ -131,7 +153,6 @@ class Downloads:
             )
         except RepositoryUnavailable as error:
             raise MovementError(str(error)) from error
-        return await self.exposer.node(movement, claim_like(target, movement), on_node=on_node)
 
     async def completed(self, movement: JSONObject) -> bool:
         """Bind the claim to the volume. Raises MovementError if that takes too long."""
@@ -143,10 +164,14 @@ class Downloads:
         return False
 
     async def removed(self, movement: JSONObject) -> bool:
-        """Delete the volume, unless the claim has it or still waits for it."""
-        if not await self.exposer.remove(movement):
+        """Delete the new volume, unless the claim has it or waits for it; give an existing one back."""
+        if is_in_place(movement):
+            if not await give_back(self.scope.client, self.exposer, movement):
+                return False
+        elif not await self.exposer.remove(movement):
             return False
-        await drop_filled(self.scope.client, movement)
+        else:
+            await drop_filled(self.scope.client, movement)
         return await _copies_removed(self.scope, self.exposer, movement)
 
 
@@ -163,6 +188,9 @@ class Uploads:
     def resource(self) -> APIResource:
         """DataUploads."""
         return DATA_UPLOADS
+
+    async def reserve(self, movement: JSONObject) -> None:
+        """Do nothing: the snapshot is the backup's own."""
 
     async def node(self, movement: JSONObject, *, waited_seconds: float) -> str:
         """Make the volume of the snapshot."""
@@ -239,6 +267,10 @@ class MovementReconciler:
         if obj["spec"].get("cancel") is True:
             return await self._give_up(obj, TransferPhase.CANCELED, canceled_message(obj))
         if now == TransferPhase.NEW:
+            if is_in_place(obj) and not has_finalizer(obj):
+                await self._patch(obj, {"metadata": {"finalizers": _with_finalizer(obj)}})
+                return AT_ONCE
+            await self._kind.reserve(obj)
             return await self._accept(obj)
         if now == TransferPhase.PREPARED:
             return await self._await_agent(obj, has_worked=False)
@@ -299,9 +331,8 @@ class MovementReconciler:
             await self._patch(obj, {"status": {"message": reason}})
 
     async def _accept(self, obj: JSONObject) -> Result:
-        finalizers = listed(obj, "metadata", "finalizers")
         patch = {
-            "metadata": {"finalizers": list(dict.fromkeys([*finalizers, FINALIZER]))},
+            "metadata": {"finalizers": _with_finalizer(obj)},
             "status": {
                 "phase": str(TransferPhase.ACCEPTED),
                 "acceptedTimestamp": format_time(self._scope.clock.now()),
@@ -352,6 +383,10 @@ class MovementReconciler:
     def _waited_seconds(self, obj: JSONObject) -> float:
         since = text(obj, "status", "acceptedTimestamp")
         return _seconds_since(since, self._scope.clock.now()) if since else 0.0
+
+
+def _with_finalizer(obj: JSONObject) -> list[str]:
+    return list(dict.fromkeys([*listed(obj, "metadata", "finalizers"), FINALIZER]))
 
 
 def _seconds_since(moment: str, now: datetime) -> float:

@@ -23,7 +23,7 @@ from pinnace.csi.restore import csi_restore_actions
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
 from pinnace.plugins.builtin.restore.actions import restore_actions
@@ -144,8 +144,8 @@ async def _preview(
         unread = Results()
         unread.errors.add_velero(Notice(Code.ARCHIVE_UNREADABLE, f"error reading backup contents: {error}"))
         return Preview(outcomes=ItemOutcomes(), results=unread)
-    policy = restore.spec.existing_volume_data_policy if restore.spec.is_in_place else ""
-    notes, outcomes = RestoreNotes(data_policy=policy), ItemOutcomes()
+    is_new = partial(cluster.creates, PERSISTENT_VOLUME_CLAIMS.group_resource)
+    notes, outcomes = RestoreNotes(restore=restore, is_new=is_new), ItemOutcomes()
     engine = RestoreEngine(
         ClusterAccess(
             client=cluster,

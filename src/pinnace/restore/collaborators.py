@@ -53,7 +53,7 @@ class PodVolumeRestorer(Protocol):
 
 
 class MovedDataRestorer(Protocol):
-    """Fills new volumes with data that was moved into the location. (docs/spec: BEY 6.7)"""
+    """Fills volumes with data that was moved into the location. (docs/spec: BEY 6.7)"""
 
     @property
     def name(self) -> str:
@@ -61,10 +61,13 @@ class MovedDataRestorer(Protocol):
         ...
 
     async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:
-        """Begin to fill the volume of a claim that was just created. Returns the id of the operation.
+        """Begin to fill the volume of a claim that was just created, or the one that a claim has.
+
+        Returns the id of the operation.
 
         Raises:
             KubeError: it was not begun, or that is not known.
+            MovementError: the volume of the claim may not be used.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from typing import Any
 
 import pytest
 
@@ -71,9 +72,14 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
     """The snapshot is deleted when its data is in the location; nothing made on the way is left.
 
     Server and agent are killed during the first transfer, and the agent during that of the restore: their
-    successors finish the work.
+    successors finish the work. Then the same data is written over that of the claims, but not below their
+    pod; the agent is killed again.
     """
     stage, options = quiet_stage, {"features": frozenset({"EnableCSI"}), "operation_poll_seconds": 1.0}
+    in_place: dict[str, Any] = {
+        "existingVolumeDataPolicy": "incremental",
+        "uploaderConfig": {"deleteExtraFiles": True},
+    }
     async with running(stage.client, stage.site.namespace, stage.folder, **options):
         await stage.site.reached("backupstoragelocations", "default", "Available")
         await stage.client.create(PERSISTENT_VOLUME_CLAIMS, new_claim(), stage.app)
@@ -125,7 +131,7 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
             await stage.held()
             agent.stop(grace_seconds=0)
         stage.release()
-        with stage.agent():
+        with stage.agent() as agent:
             restore = await ended(stage, "restores", "r")
 
             assert restore["status"]["phase"] == "Completed", restore["status"]
@@ -140,6 +146,40 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
             new = await volume_of(stage)
             assert new["metadata"]["name"] != old["metadata"]["name"]
             assert new["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+            assert await left_over(stage, csi_storage) == []
+
+            claim = await stage.client.get(PERSISTENT_VOLUME_CLAIMS, "claim", stage.app)
+            zeros = f"dd if=/dev/zero of={DEVICE} bs=4096 count=50 conv=notrunc && sync"
+            files = "cd /data && echo other > one && echo extra > extra && ln -s /etc more"
+            await in_pod(stage, f"{files} && {zeros}")
+            changed = await stage.content("p", "data")
+            await stage.begin_restore("refused", **in_place)
+            refused = await ended(stage, "restores", "refused")
+
+            assert refused["status"]["phase"] == "PartiallyFailed", refused["status"]
+            assert refused["status"]["errors"] == 2, "of both claims that the pod uses"
+            assert await stage.content("p", "data") == changed
+
+            await stage.delete_pod("p")
+            stage.hold("restore", "show")
+            await stage.begin_restore("again", **in_place)
+            await stage.held()
+            taken = await volume_of(stage)
+            assert taken["spec"]["claimRef"]["namespace"] == stage.site.namespace, "no pod can mount it"
+            agent.stop(grace_seconds=0)
+        stage.release()
+        with stage.agent():
+            again = await ended(stage, "restores", "again")
+
+            assert again["status"]["phase"] == "Completed", again["status"]
+            await stage.pod("p")
+            assert await stage.content("p", "data") == before
+            assert await in_pod(stage, f"sha256sum {DEVICE}") == bits
+            same = await volume_of(stage)
+            assert same["metadata"]["name"] == new["metadata"]["name"]
+            assert same["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+            kept = await stage.client.get(PERSISTENT_VOLUME_CLAIMS, "claim", stage.app)
+            assert kept["metadata"]["uid"] == claim["metadata"]["uid"]
             assert await left_over(stage, csi_storage) == []
             await stage.delete_pod("p")  # the kubelet gives its device back while the driver runs
 

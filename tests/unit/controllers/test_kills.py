@@ -245,16 +245,21 @@ class MovementLife:
     The driver needs a Secret and a ConfigMap of the claim's namespace. (docs/spec: AFT-175)
 
     Args:
+        in_place: whether the claim of a DataDownload has a volume already.
         spec: of the object.
     """
 
-    def __init__(self, folder: Path, plural: str, outcome: str, **spec: Any) -> None:
+    def __init__(
+        self, folder: Path, plural: str, outcome: str, *, in_place: bool = False, **spec: Any
+    ) -> None:
         self.stage = Stage(folder)
         self.api = self.stage.api
         self.plural, self.outcome = plural, outcome
-        self.is_image = bool(spec)
+        self.is_image, self.in_place = bool(spec), in_place
         self.stage.add_companions()
-        if plural == "datadownloads":
+        if in_place:
+            self.stage.add_download_in_place()
+        elif plural == "datadownloads":
             self.stage.add_download(**spec)
         else:
             self.stage.add_upload()
@@ -266,7 +271,10 @@ class MovementLife:
             finally:
                 self.stage.cluster_acts()
                 if self.stage.phase == "Prepared":
-                    self.stage.transfer(self.outcome)
+                    if self.outcome == "Canceled":
+                        self.stage.cancel()
+                    else:
+                        self.stage.transfer(self.outcome)
 
         return one_pass
 
@@ -280,6 +288,10 @@ class MovementLife:
         (line,) = (each for each in CONTROLLERS if each.name == names[self.plural])
         deleted = {call[1] for call in self.api.calls if call[0] == "delete"}
         allowed = {kind.partition(".")[0] for kind in line.deletes}
+        if self.in_place:
+            assert deleted == allowed - {"persistentvolumes"}
+            self.check_own_volume()
+            return
         filled = self.outcome == "Completed" and self.plural == "datadownloads"
         unused = set() if filled and self.is_image else {"persistentvolumes"}
         assert deleted == allowed - unused, "its rights follow from its line"
@@ -296,6 +308,22 @@ class MovementLife:
             assert volume["spec"]["csi"]["volumeHandle"] == "storage"
             assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
             assert FORMER_POLICY not in volume["metadata"]["annotations"]
+
+    def check_own_volume(self) -> None:
+        """The claim has its volume, unless a part of the data may be in it. Nothing is deleted."""
+        claim, volume = (
+            self.api.peek(PERSISTENT_VOLUME_CLAIMS, "data", SHOP),
+            self.api.peek(PERSISTENT_VOLUMES, "pv", ""),
+        )
+        assert claim is not None
+        assert volume is not None
+        withheld = self.outcome == "Failed"
+        assert claim["metadata"]["uid"] == self.stage.claim["metadata"]["uid"]
+        assert claim["status"]["phase"] == ("Lost" if withheld else "Bound")
+        policy = volume["spec"]["persistentVolumeReclaimPolicy"]
+        assert policy == ("Retain" if withheld else "Delete")
+        assert (FORMER_POLICY in volume["metadata"]["annotations"]) == withheld
+        assert self.stage.storage == "there"
 
 
 class RepositoryLife:
@@ -378,6 +406,15 @@ LIVES: Final[dict[str, Callable[[Path], Life]]] = {
     "DataDownload that fails": lambda folder: MovementLife(folder, "datadownloads", "Failed"),
     "DataDownload of an image": lambda folder: MovementLife(
         folder, "datadownloads", "Completed", datamover="velero-block"
+    ),
+    "DataDownload into the volume of its claim": lambda folder: MovementLife(
+        folder, "datadownloads", "Completed", in_place=True
+    ),
+    "DataDownload into the volume of its claim that fails": lambda folder: MovementLife(
+        folder, "datadownloads", "Failed", in_place=True
+    ),
+    "DataDownload into the volume of its claim that is canceled": lambda folder: MovementLife(
+        folder, "datadownloads", "Canceled", in_place=True
     ),
     "BackupRepository": RepositoryLife,
     "NonAdminBackup": RequestLife,

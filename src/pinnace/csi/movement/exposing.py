@@ -230,6 +230,10 @@ class Exposer:
         """The claim that was made; None if there is none."""
         return await self._find(PERSISTENT_VOLUME_CLAIMS, movement)
 
+    async def make_claim(self, movement: JSONObject, spec: JSONObject) -> None:
+        """Make the claim ahead of the pod, unless it is there."""
+        await self._ensure(PERSISTENT_VOLUME_CLAIMS, temporary_claim(movement, spec))
+
     async def remove_claim(self, movement: JSONObject) -> bool:
         """Delete the claim, and leave its volume as it is; return whether the claim is gone."""
         return await self._remove(PERSISTENT_VOLUME_CLAIMS, movement)

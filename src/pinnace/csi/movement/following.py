@@ -1,5 +1,7 @@
 """Progress and cancellation of the DataUpload or DataDownload of an item operation. (docs/spec: BEY 6.7)"""
 
+from collections.abc import Callable
+
 import msgspec
 
 from pinnace.api import labels, phases
@@ -18,6 +20,7 @@ class Movements(msgspec.Struct, frozen=True, kw_only=True):
         namespace: the server's.
         owner_label: the label with the uid of the Backup or Restore.
         gone: the error of an operation whose object was deleted.
+        after: says what has become of the volume of an object that did not complete; empty for nothing.
     """
 
     client: KubeClient
@@ -25,6 +28,7 @@ class Movements(msgspec.Struct, frozen=True, kw_only=True):
     resource: APIResource
     owner_label: str
     gone: str
+    after: Callable[[JSONObject], str] = lambda _obj: ""
 
     async def progress(self, operation: str, owner_uid: str) -> OperationProgress:
         """The progress of an operation. It ends when everything made for it is removed."""
@@ -35,7 +39,8 @@ class Movements(msgspec.Struct, frozen=True, kw_only=True):
         is_over = now in phases.TRANSFER_ENDED and not has_finalizer(found)
         error = ""
         if is_over and now != TransferPhase.COMPLETED:
-            error = text(found, "status", "message") or f"its {self.resource.kind} is {now}"
+            said = text(found, "status", "message") or f"its {self.resource.kind} is {now}"
+            error = "; ".join(filter(None, (said, self.after(found))))
         return OperationProgress(
             completed=is_over,
             error=error,

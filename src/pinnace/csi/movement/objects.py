@@ -19,6 +19,7 @@ from pinnace.api.velero.data_movement import (
 )
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS
+from pinnace.volumes.pods.pod_volume_restores import restore_settings
 
 BLOCK: Final = "Block"
 """The `volumeMode` of claims and volumes that pods use as a device."""
@@ -62,7 +63,6 @@ class MovedVolume(msgspec.Struct, frozen=True, kw_only=True):
     mover: str = ""
     node_os: str = ""
     size_bytes: int = 0
-    config: Mapping[str, str] | None = None
     fs_type: str = ""
 
     @classmethod
@@ -88,6 +88,11 @@ def is_built_in(obj: JSONObject) -> bool:
     return text(obj, "spec", "datamover") in movers
 
 
+def is_in_place(movement: JSONObject) -> bool:
+    """Whether a DataDownload is for the volume that its claim has."""
+    return bool(text(movement, "spec", "targetVolume", "pv"))
+
+
 def awaited_volume(namespace: str, claim: str, restore_uid: str) -> dict[str, str]:
     """The label of the volume that a restored claim waits for; its selector keeps others from it."""
     digest = sha256(f"{restore_uid}/{namespace}/{claim}".encode()).hexdigest()[:_SUFFIX_DIGITS]
@@ -100,9 +105,15 @@ def operation_id(restore_uid: str, claim_uid: str) -> str:
 
 
 def new_download(restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> JSONObject:
-    """The DataDownload that fills the volume of a claim that was just created; its name is generated."""
+    """The DataDownload that fills the volume of a claim; its name is generated.
+
+    Args:
+        claim: one with a volume existed before the restore, and the data is written into that volume.
+    """
     owner, target = restore.metadata, claim["metadata"]
+    volume = text(claim, "spec", "volumeName")
     timeout = restore.spec.item_operation_timeout
+    settings = restore_settings(restore)
     return {
         "apiVersion": ALPHA_API_VERSION,
         "kind": DATA_DOWNLOADS.kind,
@@ -120,7 +131,7 @@ def new_download(restore: Restore, claim: JSONObject, moved: MovedVolume, locati
             "targetVolume": {
                 "namespace": target["namespace"],
                 "pvc": target["name"],
-                "pv": "",
+                "pv": volume,
                 **({"fsType": moved.fs_type} if moved.fs_type else {}),
             },
             "backupStorageLocation": location,
@@ -128,7 +139,9 @@ def new_download(restore: Restore, claim: JSONObject, moved: MovedVolume, locati
             "snapshotID": moved.snapshot,
             "sourceNamespace": moved.source_namespace,
             "operationTimeout": str(timeout) if timeout is not None else "10m0s",
-            "restoreType": "",  # of a new volume; Velero's later definitions require the field
+            # Velero's later definitions require the field.
+            "restoreType": restore.spec.existing_volume_data_policy if volume else "",
+            **({"dataMoverConfig": settings} if settings else {}),
             **({"nodeOS": moved.node_os} if moved.node_os else {}),
             **({"snapshotSize": moved.size_bytes} if moved.size_bytes else {}),
         },

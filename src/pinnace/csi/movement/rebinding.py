@@ -31,6 +31,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.csi.movement.errors import MovementError
 from pinnace.csi.movement.exposing import Exposer
+from pinnace.csi.movement.objects import is_in_place
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS
@@ -94,7 +95,8 @@ async def rebind(client: KubeClient, exposer: Exposer, movement: JSONObject) -> 
         raise MovementError(f"the volume that was filled, {name}, is being deleted")
     if bound and bound != name:
         raise MovementError(f"the claim was bound to another volume meanwhile: {bound}")
-    copies = await _copied_secrets(exposer, volume, movement)
+    # The volume of a claim that existed names what its own provisioner gave it.
+    copies = frozenset() if is_in_place(movement) else await _copied_secrets(exposer, volume, movement)
     if copies or mode_of(volume) != mode_of(target):
         if not await _is_attached(client, name):
             second = _second(target, volume, movement, copies)
@@ -123,6 +125,12 @@ async def why_unsettled(client: KubeClient, movement: JSONObject) -> str:
         f"the data was restored, but its claim was not bound in time: the PersistentVolume {name} has it,"
         " with the reclaim policy Retain; the events of the claim say why it is not bound"
     )
+
+
+async def release(client: KubeClient, movement: JSONObject) -> None:
+    """Remove the marks of a volume that no claim gets; it keeps its data and the policy Retain."""
+    for volume in await _filled(client, movement):
+        await client.patch(PERSISTENT_VOLUMES, volume["metadata"]["name"], _settled(volume, "Retain"))
 
 
 async def drop_filled(client: KubeClient, movement: JSONObject) -> None:
@@ -177,9 +185,11 @@ async def _keep(client: KubeClient, name: str, uid: str) -> None:
         volume = None
     if volume is None:
         raise MovementError("the volume that was filled is gone")
-    if mapping(volume, "metadata", "labels").get(FILLED_BY) == uid:
-        return
     policy = text(volume, "spec", "persistentVolumeReclaimPolicy") or "Delete"
+    if mapping(volume, "metadata", "labels").get(FILLED_BY) == uid:
+        if policy == "Retain":
+            return
+        policy = _former_policy(volume) or policy  # somebody has changed it meanwhile
     patch = {
         "metadata": {"labels": {FILLED_BY: uid}, "annotations": {FORMER_POLICY: policy}},
         "spec": {"persistentVolumeReclaimPolicy": "Retain"},

@@ -224,7 +224,8 @@ class RestoreRun:
         """Decides which claims that exist get data."""
         return ExistingClaims(
             client=self.cluster.client,
-            is_wanted=self.restore.spec.is_in_place,
+            restore=self.restore,
+            moved=self.moved_data,
             labels=self.labels,
             pod_volumes=self.request.records.pod_volumes,
             elsewhere=self.volume_data.why_not_in_place(),

@@ -76,6 +76,10 @@ class SimulatedCluster:
         """Return the names of the objects of a kind that would be created, sorted."""
         return sorted(name for kind, _, name in self._created if kind == group_resource)
 
+    def creates(self, group_resource: str, namespace: str, name: str) -> bool:
+        """Return whether an object would be created."""
+        return (group_resource, namespace, name) in self._created
+
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
         """Return an object as it would be."""
         key = (resource.group_resource, namespace or "", name)

@@ -1,16 +1,16 @@
 """Notes of the work that a restore would start besides creating objects: volumes, pod volumes and hooks."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_snapshots import SavedSnapshot
-from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.restore import ExistingVolumeDataPolicy, Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
-from pinnace.csi.movement.objects import MovedVolume
+from pinnace.csi.movement.objects import BLOCK, MovedVolume
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.notices.notice import Notice
 from pinnace.volumes.selection import claims_of
@@ -43,12 +43,14 @@ class RestoreNotes(msgspec.Struct):
     It stands in for the collaborators that restore volumes and run hooks.
 
     Attributes:
-        data_policy: full or incremental if data is restored into claims that exist.
+        restore: says what is done with the data of claims that exist.
+        is_new: whether the restore would create a claim, given its namespace and name.
     """
 
     name: ClassVar[str] = ""
 
-    data_policy: str = ""
+    restore: Restore = msgspec.field(default_factory=Restore)
+    is_new: Callable[[str, str], bool] = lambda _namespace, _name: True
     volumes: list[VolumeNote] = msgspec.field(default_factory=list)
     hooks: list[HookNote] = msgspec.field(default_factory=list)
 
@@ -65,12 +67,9 @@ class RestoreNotes(msgspec.Struct):
         title = _title(pod)
         for volume, snapshot in sorted(snapshots.items()):
             source = f"{snapshot.uploader} snapshot {snapshot.id}"
-            if self.data_policy and volume in claims_of(pod):
-                size = f", {snapshot.size_bytes} bytes" if snapshot.size_bytes else ""
-                source += (
-                    f"{size}, {self.data_policy} over what its claim holds; which files differ is not known"
-                    " before the pod waits for its data"
-                )
+            claim = claims_of(pod).get(volume)
+            if claim is not None and self.restore.spec.is_in_place and not self.is_new(*claim):
+                source += self._over_existing(snapshot.size_bytes)
             self.volumes.append(VolumeNote(volume=f"{title}/{volume}", source=source))
         return _no_errors()
 
@@ -78,8 +77,26 @@ class RestoreNotes(msgspec.Struct):
         """Note the volume of a claim whose data was moved into the location."""
         title = _title(claim)
         source = f"snapshot {moved.snapshot}, moved into {location or 'the location'}"
+        if text(claim, "spec", "volumeName"):
+            is_device = text(claim, "spec", "volumeMode") == BLOCK
+            source += self._over_existing(moved.size_bytes, is_device=is_device)
         self.volumes.append(VolumeNote(volume=title, source=source))
         return title
+
+    def _over_existing(self, size_bytes: int, *, is_device: bool = False) -> str:
+        """What is done to the data of a claim that exists."""
+        size = f", {size_bytes} bytes" if size_bytes else ""
+        if is_device:
+            return f"{size}, over the whole device that the claim has"
+        policy, config = self.restore.spec.existing_volume_data_policy, self.restore.spec.uploader_config
+        written = "every file of the backup is written"
+        if policy == ExistingVolumeDataPolicy.INCREMENTAL:
+            written += " but those that are the same by size, time and permissions"
+        extra = "removed" if config is not None and config.delete_extra_files else "kept"
+        return (
+            f"{size}, {policy} over what the claim has: {written}; files that the backup does not have are"
+            f" {extra}. Which files these are is not known: a dry run does not mount the volume"
+        )
 
     def run(
         self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog

@@ -1,46 +1,50 @@
 """Data for claims that exist already. (docs/spec: AFT 6, docs/adr/122)
 
-A restore with `existingVolumeDataPolicy` writes the data of pod volumes into claims that exist, by the pods
-that it creates. Nothing is written while other pods use the claim, and no wish is dropped silently: each
-existing claim gets its data, or is in the results with the reason.
+A restore with `existingVolumeDataPolicy` writes data into claims that exist: that of pod volumes by the pods
+that it creates, and moved data by a claim of the server's (`csi/movement/taking`). Nothing is written while
+other pods use the claim, and no wish is dropped silently: each existing claim gets its data, or is in the
+results with the reason.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.velero.restore import Restore
 from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.catalogue.volumes import Claim, Place
+from pinnace.csi.movement.taking import is_withheld
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
 from pinnace.restore.cluster import ClusterClient
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
+from pinnace.restore.volumes.moved_data import MovedData
+from pinnace.volumes.pods.claim_users import users_of, why_in_use
 from pinnace.volumes.pods.pod_claims import claim_name, find_volume
 
 NOT_BOUND: Final = "ExistingVolumeDataPolicy is in-place restore, but the existing PVC is not bound."
 """Velero's text. (docs/spec: AFT 6.3)"""
-_ENDED: Final = ("Succeeded", "Failed")
 _WAITING: Final = ("", "Pending")
-_MOST_PODS: Final = 5
 
 
 class ExistingClaims(msgspec.Struct, kw_only=True):
     """Decides which existing claims get data, and reports all others.
 
     Attributes:
-        is_wanted: whether the restore has the policy; without it nothing is done here.
+        restore: without the policy nothing is done here.
         labels: of every object of this restore.
-        elsewhere: claims whose data is not in pod volumes, each with the reason why it is not restored.
+        elsewhere: claims whose data cannot be restored, each with the reason.
     """
 
     client: ClusterClient
-    is_wanted: bool
+    restore: Restore
     labels: Mapping[str, str]
+    moved: MovedData
     pod_volumes: SavedPodVolumes
     elsewhere: Mapping[Claim, str] = msgspec.field(default_factory=dict)
     _new: set[Claim] = msgspec.field(default_factory=set)
@@ -50,19 +54,25 @@ class ExistingClaims(msgspec.Struct, kw_only=True):
         """Note a claim that this restore created."""
         self._new.add((ref.target_namespace, ref.name))
 
-    def found(self, ref: ItemRef, results: Results) -> None:
-        """Note a claim that exists; one without data that could be restored into it is reported."""
-        if not self.is_wanted:
+    async def found(self, ref: ItemRef, results: Results) -> None:
+        """Note a claim that exists, and restore moved data into it.
+
+        One without data that could be restored into it is reported.
+        """
+        if not self.restore.spec.is_in_place:
             return
         key = (ref.original_namespace, ref.name)
         if any(volume.place == Place.REPOSITORY for volume in self.pod_volumes.of_claim(*key)):
             self._waiting[ref.target_namespace, ref.name] = ref
+        elif self.moved.has(key):
+            if problem := await self._move_into(ref):
+                _error(ref, f"{ref.id} exists, and its data is not restored into it: {problem}", results)
         elif reason := self.elsewhere.get(key):
             _error(ref, f"{ref.id} exists, and its data is not restored into it: {reason}", results)
         else:
             message = (
                 f"{ref.id} exists and keeps the data that it has: the backup has no data of pod volumes for"
-                " it (native and CSI snapshots become new volumes only)"
+                " it, and no moved data (native and CSI snapshots become new volumes only)"
             )
             results.warnings.add(
                 ref.target_namespace, Notice(Code.EXISTING_DATA_KEPT, message, object=ref.id)
@@ -70,7 +80,7 @@ class ExistingClaims(msgspec.Struct, kw_only=True):
 
     async def admits_pod(self, ref: ItemRef, pod: JSONObject, results: Results) -> bool:
         """Whether the volumes of a pod may get their data; if not, the reason is an error."""
-        if not self.is_wanted:
+        if not self.restore.spec.is_in_place:
             return True
         problems = []
         for claim in self._existing_claims_of(ref, pod):
@@ -113,31 +123,43 @@ class ExistingClaims(msgspec.Struct, kw_only=True):
         return sorted(found)
 
     async def _problem_of(self, namespace: str, claim: str) -> str:
-        """Why data may not be written into a claim; empty if it may. Raises KubeError."""
+        """Why data of a pod volume may not be written into a claim; empty if it may. Raises KubeError."""
         found = await self.client.get(PERSISTENT_VOLUME_CLAIMS, claim, namespace)
         if text(found, "status", "phase") != "Bound":
             return NOT_BOUND
-        pods = await self.client.list_all(PODS, namespace)
-        users = sorted(text(each, "metadata", "name") for each in pods if self._uses(each, claim))
-        if not users:
-            return ""
-        shown = ", ".join(users[:_MOST_PODS])
-        more = f" and {len(users) - _MOST_PODS} more" if len(users) > _MOST_PODS else ""
-        return f"pods use it: {shown}{more}. Delete them and what makes them, and restore again"
+        return await self._why_in_use(namespace, claim, may_scale=False)
 
-    def _uses(self, pod: JSONObject, claim: str) -> bool:
-        """Whether a pod that is not of this restore may write into a claim."""
-        if text(pod, "status", "phase") in _ENDED:
+    async def _move_into(self, ref: ItemRef) -> str:
+        """Restore moved data into a claim; return why it is not."""
+        namespace, name = ref.target_namespace, ref.name
+        try:
+            claim = await self.client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace)
+            if text(claim, "status", "phase") != "Bound" and not await self._is_withheld(claim):
+                return NOT_BOUND
+            if problem := await self._why_in_use(namespace, name, may_scale=True):
+                return problem
+        except KubeError as error:
+            return f"the claim or the pods that use it cannot be read: {error}"
+        return await self.moved.restore_into(self.restore, ref, claim)
+
+    async def _is_withheld(self, claim: JSONObject) -> bool:
+        """Whether an earlier restore keeps the claim from its volume. Raises KubeError."""
+        name = text(claim, "spec", "volumeName")
+        try:
+            return bool(name) and is_withheld(claim, await self.client.get(PERSISTENT_VOLUMES, name))
+        except NotFound:
             return False
+
+    async def _why_in_use(self, namespace: str, claim: str, *, may_scale: bool) -> str:
+        users = users_of(claim, await self.client.list_all(PODS, namespace))
+        if not may_scale:
+            users = [pod for pod in users if not self._waits_for_data(pod)]
+        return await why_in_use(self.client, users, may_scale=may_scale) if users else ""
+
+    def _waits_for_data(self, pod: JSONObject) -> bool:
+        """Whether a pod is of this restore and waits; one of a former restore of this name may run."""
         is_of_restore = self.labels.items() <= mapping(pod, "metadata", "labels").items()
-        if is_of_restore and text(pod, "status", "phase") in _WAITING:
-            return False  # it waits for its data; one of a former restore of this name may run
-        return claim in _claims_of(pod)
-
-
-def _claims_of(pod: JSONObject) -> Collection[str]:
-    volumes = mapping(pod, "spec").get("volumes") or []
-    return {claim_name(pod, volume) for volume in volumes}
+        return is_of_restore and text(pod, "status", "phase") in _WAITING
 
 
 def _error(ref: ItemRef, message: str, results: Results) -> None:

@@ -10,6 +10,7 @@ from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.restore import Restore
 from pinnace.catalogue.volumes import Claim
+from pinnace.csi.movement.errors import MovementError
 from pinnace.csi.movement.objects import MovedVolume, awaited_volume
 from pinnace.kube.errors import KubeError
 from pinnace.notices.codes import Code
@@ -30,7 +31,7 @@ def wait_for_data(restore: Restore, ref: ItemRef, claim: JSONObject) -> None:
 
 
 class MovedData(msgspec.Struct, frozen=True, kw_only=True):
-    """Starts the restore of moved data when its claim was created.
+    """Starts the restore of moved data when its claim was created, or exists.
 
     Attributes:
         volumes: by claim in the backup.
@@ -62,6 +63,25 @@ class MovedData(msgspec.Struct, frozen=True, kw_only=True):
                 error,
             )
             return
+        self._begun(self.starter, ref, moved, operation)
+
+    def has(self, claim: Claim) -> bool:
+        """Whether the data of a claim of the backup can be restored."""
+        return claim in self.volumes and self.starter is not None
+
+    async def restore_into(self, restore: Restore, ref: ItemRef, claim: JSONObject) -> str:
+        """Start the restore of data into the volume of a claim that exists; return why it was not."""
+        moved = self.volumes[ref.original_namespace, ref.name]
+        if self.starter is None:
+            return ""
+        try:
+            operation = await self.starter.start(restore, claim, moved, self.location)
+        except (KubeError, MovementError) as error:
+            return str(error)
+        self._begun(self.starter, ref, moved, operation)
+        return ""
+
+    def _begun(self, starter: MovedDataRestorer, ref: ItemRef, moved: MovedVolume, operation: str) -> None:
         item = ResourceIdentifier(group="", resource=_CLAIMS, namespace=ref.original_namespace, name=ref.name)
-        self.started.add(self.starter.name, operation, item)
+        self.started.add(starter.name, operation, item)
         self.records.moved(ref, moved, operation)

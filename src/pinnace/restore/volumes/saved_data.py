@@ -49,11 +49,6 @@ _WITH_NODE_AGENTS: Final = (
 )
 _WITHOUT_DATA: Final = "with --without-volume-data it comes back empty"
 
-_NOT_IN_PLACE: Final = (
-    "it was moved into the backup location, and only data of pod volumes is restored into claims that exist:"
-    " delete the claim and restore again"
-)
-
 
 class DataLoss(msgspec.Struct, frozen=True, kw_only=True):
     """Why the data of a volume is not restored, and what the user can do."""
@@ -219,9 +214,8 @@ class VolumeDataKeeper(msgspec.Struct):
         return self.snapshotted.union(self.lost)
 
     def why_not_in_place(self) -> dict[Claim, str]:
-        """Why data is not restored into claims that exist, by claim, for data that is in no pod volume."""
-        lost = {claim: f"{loss.reason}: {loss.advice}" for claim, loss in self.lost.items()}
-        return {**lost, **dict.fromkeys(self.moved, _NOT_IN_PLACE)}
+        """Why data is not restored into claims that exist, by claim, where it cannot be restored at all."""
+        return {claim: f"{loss.reason}: {loss.advice}" for claim, loss in self.lost.items()}
 
     def prepare_snapshot(self, snapshot: JSONObject) -> None:
         """Note on a VolumeSnapshot, in place, what is known of its content; while it has its status."""

@@ -128,6 +128,32 @@ class Stage:
         body = {"kind": "DataDownload", "metadata": {"name": "d"}, "spec": given, "status": {}}
         self.api.put(body, DATA_DOWNLOADS, OURS)
 
+    def add_download_in_place(self, **spec: Any) -> None:
+        """Into the volume that the claim has."""
+        self.claim["spec"] = {**self.claim["spec"], "volumeName": "pv"}
+        self.claim["status"] = {"phase": "Bound"}
+        del self.claim["spec"]["selector"]
+        self.api.put(self.claim, PERSISTENT_VOLUME_CLAIMS, SHOP)
+        reference = {"namespace": SHOP, "name": "data", "uid": self.claim["metadata"]["uid"]}
+        given = {
+            "persistentVolumeReclaimPolicy": self.policy,
+            "claimRef": reference,
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "csi": {"driver": "d", "volumeHandle": "storage"},
+            **({"volumeMode": mode} if (mode := text(self.claim, "spec", "volumeMode")) else {}),
+        }
+        body = {"metadata": {"name": "pv", "annotations": {}}, "spec": given, "status": {"phase": "Bound"}}
+        self.api.put(body, PERSISTENT_VOLUMES, "")
+        self.storage = "there"
+        self.add_download(targetVolume={"namespace": SHOP, "pvc": "data", "pv": "pv"}, **spec)
+
+    def add_user(self, **status: Any) -> None:
+        """A pod that uses the claim."""
+        volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+        spec = {"volumes": [volume], "nodeName": NODE}
+        self.api.put({"metadata": {"name": "web"}, "spec": spec, "status": status}, PODS, SHOP)
+
     def add_upload(self) -> None:
         self.resource = DATA_UPLOADS
         moved = MovedSnapshots(self.scope.client, KINDS, OURS)
@@ -195,7 +221,13 @@ class Stage:
         raise AssertionError(self.obj)
 
     def transfer(self, phase: str = "Completed") -> None:
-        self.change(phase=phase, completionTimestamp=format_time(self.clock.now()))
+        now = format_time(self.clock.now())
+        self.change(phase=phase, startTimestamp=now, completionTimestamp=now)
+
+    def cancel(self) -> None:
+        obj = self.obj
+        obj["spec"]["cancel"] = True
+        self.api.put(obj, self.resource, OURS)
 
     def cluster_acts(self) -> None:
         """Bind claims, start pods, make snapshots ready, delete released volumes."""
@@ -227,6 +259,7 @@ class Stage:
         self.provisioner_acts()
         for volume in self.api.of(PERSISTENT_VOLUMES):
             self.volume_is_bound_or_released(volume)
+        self.claim_is_lost_without_its_volume()
         self.provisioner_acts()
         made = self.api.peek(KINDS.snapshots, "d", OURS)
         if made is not None and "status" not in made:
@@ -248,7 +281,13 @@ class Stage:
         """Take one step of the controller of volumes: the volume is Bound before its claim is."""
         owner = volume["spec"]["claimRef"]
         claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, owner["name"], owner["namespace"])
-        if claim is None or claim["metadata"]["uid"] != owner["uid"]:
+        if "uid" not in owner:
+            if claim is None:
+                self.set_phase(volume, "Available")
+            else:
+                owner["uid"] = claim["metadata"]["uid"]
+                self.set_phase(volume, "Bound")
+        elif claim is None or claim["metadata"]["uid"] != owner["uid"]:
             self.set_phase(volume, "Released")
         elif text(volume, "status", "phase") != "Bound":
             if self.binds:
@@ -256,6 +295,16 @@ class Stage:
         elif text(claim, "status", "phase") != "Bound" and _mode(claim) == _mode(volume):
             claim["spec"]["volumeName"], claim["status"] = volume["metadata"]["name"], {"phase": "Bound"}
             self.api.put(claim, PERSISTENT_VOLUME_CLAIMS, owner["namespace"])
+
+    def claim_is_lost_without_its_volume(self) -> None:
+        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, "data", SHOP)
+        name = text(claim, "spec", "volumeName")
+        if claim is None or not name:
+            return
+        volume = self.api.peek(PERSISTENT_VOLUMES, name, "")
+        if volume is None or volume["spec"]["claimRef"].get("uid") != claim["metadata"]["uid"]:
+            claim["status"] = {"phase": "Lost"}
+            self.api.put(claim, PERSISTENT_VOLUME_CLAIMS, SHOP)
 
     def set_phase(self, volume: JSONObject, phase: str) -> None:
         if text(volume, "status", "phase") != phase:

@@ -12,6 +12,7 @@ from pinnace.csi.movement.exposing import POD_GONE
 from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS, why_pod_ended
 from pinnace.csi.movement.preparing import PrepareQueue
 from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
+from pinnace.csi.movement.taking import where_it_is
 from pinnace.csi.movement.uploads import SOURCE, VOLUME_MODE, VOLUME_SIZE, SourceVolume
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import (
@@ -223,14 +224,146 @@ async def test_a_canceled_download_ends_and_leaves_the_claim_as_it_is(stage: Sta
     stage.add_download()
     await stage.until("Accepted")
     await stage.step()
-    obj = stage.obj
-    obj["spec"]["cancel"] = True
-    stage.api.put(obj, DATA_DOWNLOADS, OURS)
+    stage.cancel()
 
     await stage.until_over()
 
     assert stage.phase == "Canceled"
     assert stage.temporary() == []
+
+
+@pytest.mark.parametrize("policy", ["Delete", "Retain"])
+async def test_moved_data_is_written_into_the_volume_of_a_claim_that_exists(
+    stage: Stage, policy: str
+) -> None:
+    stage.policy = policy
+    stage.add_download_in_place(restoreType="full")
+    await stage.until("Prepared")
+    claim, volume, temporary = (
+        stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "data", SHOP),
+        stage.api.peek(PERSISTENT_VOLUMES, "pv", ""),
+        stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "d", OURS),
+    )
+    assert claim is not None
+    assert volume is not None
+    assert temporary is not None
+    assert claim["status"]["phase"] == "Lost", "no pod can mount it now"
+    assert volume["spec"]["claimRef"]["uid"] == temporary["metadata"]["uid"]
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert temporary["spec"]["storageClassName"] == "", "it is bound to this volume and to no other"
+
+    stage.transfer()
+    await stage.until_over()
+
+    claim, volume = (
+        stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "data", SHOP),
+        stage.api.peek(PERSISTENT_VOLUMES, "pv", ""),
+    )
+    assert stage.phase == "Completed"
+    assert claim is not None
+    assert volume is not None
+    assert claim["status"]["phase"] == "Bound"
+    assert volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == policy
+    assert FILLED_BY not in volume["metadata"]["labels"]
+    assert stage.temporary() == []
+
+
+@pytest.mark.parametrize("when", ["before", "between"])
+async def test_a_volume_that_a_pod_uses_is_left_to_it(stage: Stage, when: str) -> None:
+    """A pod that came between the look at the pods and the taking of the volume may have mounted it."""
+    stage.add_download_in_place()
+    if when == "before":
+        stage.add_user(phase="Running")
+    else:
+
+        def come(verb: str, plural: str, _name: str) -> None:
+            if (verb, plural) == ("patch", "persistentvolumes"):
+                stage.add_user(phase="Pending")
+
+        stage.api.after = come
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    assert stage.obj["status"]["message"] == (
+        "pods use it: web. Stop them, and restore again: kubectl -n shop delete pod/web"
+    )
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "data", SHOP)
+    volume = stage.api.peek(PERSISTENT_VOLUMES, "pv", "")
+    assert claim is not None
+    assert volume is not None
+    assert claim["status"]["phase"] == "Bound"
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+    assert FILLED_BY not in (volume["metadata"].get("labels") or {})
+
+
+async def test_a_volume_with_a_part_of_the_data_waits_for_the_next_restore(stage: Stage) -> None:
+    stage.add_download_in_place()
+    await stage.until("Prepared")
+    stage.transfer("Failed")
+    await stage.until_over()
+    volume = stage.api.peek(PERSISTENT_VOLUMES, "pv", "")
+    assert volume is not None
+    assert (volume["status"]["phase"], volume["spec"]["persistentVolumeReclaimPolicy"]) == (
+        "Released",
+        "Retain",
+    )
+    assert "kubectl patch pv pv" in where_it_is(stage.obj)
+
+    stage.api.remove(DATA_DOWNLOADS, "d", OURS)
+    stage.add_download(targetVolume={"namespace": SHOP, "pvc": "data", "pv": "pv"})
+    await stage.until("Prepared")
+    stage.transfer()
+    await stage.until_over()
+
+    claim, volume = (
+        stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "data", SHOP),
+        stage.api.peek(PERSISTENT_VOLUMES, "pv", ""),
+    )
+    assert claim is not None
+    assert volume is not None
+    assert claim["status"]["phase"] == "Bound"
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete", "the policy of before both"
+
+
+async def test_a_taken_volume_whose_claim_is_deleted_keeps_its_data(stage: Stage) -> None:
+    stage.add_download_in_place()
+    await stage.until("Accepted")
+    stage.api.remove(PERSISTENT_VOLUME_CLAIMS, "data", SHOP)
+
+    await stage.until_over()
+
+    volume = stage.api.peek(PERSISTENT_VOLUMES, "pv", "")
+    assert stage.phase == "Failed"
+    assert volume is not None
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert FORMER_POLICY not in volume["metadata"]["annotations"]
+    assert stage.storage == "there"
+    assert stage.temporary() == []
+
+
+@pytest.mark.parametrize(
+    ("mover", "volume", "said"),
+    [
+        ("velero-block", "pv", "delete the claim and restore again"),
+        ("velero", "other", "the volume other of the claim is gone"),
+    ],
+    ids=["image for a file system", "other volume"],
+)
+async def test_a_volume_that_does_not_fit_is_not_taken(
+    stage: Stage, mover: str, volume: str, said: str
+) -> None:
+    stage.add_download_in_place()
+    obj = stage.obj
+    obj["spec"]["datamover"], obj["spec"]["targetVolume"]["pv"] = mover, volume
+    stage.api.put(obj, DATA_DOWNLOADS, OURS)
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    assert said in stage.obj["status"]["message"]
+    assert ("patch", "persistentvolumes") not in {call[:2] for call in stage.api.calls}
 
 
 async def test_what_no_agent_takes_up_fails_in_the_end_and_says_why(stage: Stage) -> None:
@@ -289,9 +422,7 @@ async def test_a_cancel_that_no_agent_obeys_is_forced(stage: Stage, agent: str, 
     stage.add_upload()
     await stage.until("Prepared")
     stage.change(phase="InProgress", message="it was canceled, as its Backup b failed: why")
-    obj = stage.obj
-    obj["spec"]["cancel"] = True
-    stage.api.put(obj, DATA_UPLOADS, OURS)
+    stage.cancel()
     if agent == "gone":
         stage.api.remove(PODS, "agent", OURS)
     await stage.step()

@@ -5,7 +5,7 @@ import copy
 import tempfile
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
@@ -154,6 +154,29 @@ async def test_a_display_has_its_turns_while_nothing_is_waited_for(
     assert max(after - before for before, after in pairwise(sorted(seen))) <= WORKERS, "Ctrl-C waits as long"
 
 
+UPLOAD: Final = {
+    "kind": "DataUpload",
+    "spec": {"sourcePVC": "moved", "sourceNamespace": "ns-1"},
+    "status": {"phase": "Completed", "snapshotID": "k2"},
+}
+MOVED_FILES: Final = {"resources/datauploads.velero.io/namespaces/velero/du.json": orjson.dumps(UPLOAD)}
+MOVED_CLAIM: Final = {
+    "spec": {
+        "operationID": "du-1.2",
+        "resourceIdentifier": {
+            "Group": "",
+            "Resource": "persistentvolumeclaims",
+            "Namespace": "ns-1",
+            "Name": "moved",
+        },
+        "postOperationItems": [
+            {"Group": "velero.io", "Resource": "datauploads", "Namespace": "velero", "Name": "du"}
+        ],
+    }
+}
+"""The operation that moved the data of a claim, and its DataUpload in the tarball."""
+
+
 @pytest.mark.parametrize("by_server", [True, False])
 async def test_data_that_node_agents_restore_is_foreseen_only_with_a_server(
     harness: Harness, foresee: Foresee, by_server: bool
@@ -164,20 +187,12 @@ async def test_data_that_node_agents_restore_is_foreseen_only_with_a_server(
         ),
         status=PodVolumeBackupStatus(snapshot_id="k1"),
     )
-    upload = {
-        "kind": "DataUpload",
-        "spec": {"sourcePVC": "moved", "sourceNamespace": "ns-1"},
-        "status": {"phase": "Completed", "snapshotID": "k2"},
-    }
-    about = {"Group": "", "Resource": "persistentvolumeclaims", "Namespace": "ns-1", "Name": "moved"}
-    made = {"Group": "velero.io", "Resource": "datauploads", "Namespace": "velero", "Name": "du"}
-    operation = {"operationID": "du-1.2", "resourceIdentifier": about, "postOperationItems": [made]}
-    harness.request_fields = {"pod_volume_backups": [saved], "item_operations": [{"spec": operation}]}
+    harness.request_fields = {"pod_volume_backups": [saved], "item_operations": [MOVED_CLAIM]}
 
     preview = await foresee(
         pod("db", spec={"volumes": [{"name": "data", "emptyDir": {}}]}),
         claim("moved"),
-        files={"resources/datauploads.velero.io/namespaces/velero/du.json": orjson.dumps(upload)},
+        files=MOVED_FILES,
         by_server=by_server,
     )
 
@@ -227,7 +242,37 @@ async def test_data_for_a_claim_that_exists_is_foreseen_and_refused_as_in_the_re
     else:
         assert errors == []
         [note] = preview.notes.volumes
-        assert note.source.startswith("kopia snapshot k1, 77 bytes, incremental over what its claim holds;")
+        assert note.source == (
+            "kopia snapshot k1, 77 bytes, incremental over what the claim has: every file of the backup is"
+            " written but those that are the same by size, time and permissions; files that the backup does"
+            " not have are kept. Which files these are is not known: a dry run does not mount the volume"
+        )
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("Filesystem", ", full over what the claim has: every file of the backup is written; files that the"),
+        ("Block", ", over the whole device that the claim has"),
+        ("", ""),
+    ],
+    ids=["file system", "device", "new claim"],
+)
+async def test_what_moved_data_is_written_over_is_foreseen(
+    harness: Harness, foresee: Foresee, mode: str, said: str
+) -> None:
+    harness.request_fields = {"item_operations": [MOVED_CLAIM]}
+    harness.world.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns-1"}})
+    if mode:
+        bound = {"spec": {"volumeName": "pv", "volumeMode": mode}, "status": {"phase": "Bound"}}
+        harness.world.put({**claim("moved"), **bound})
+
+    preview = await foresee(claim("moved"), files=MOVED_FILES, existing_volume_data_policy="full")
+
+    [note] = preview.notes.volumes
+    assert note.source.startswith(f"snapshot k2, moved into the location{said}")
+    assert said or note.source.endswith("location")
+    assert preview.results.errors.count == 0
 
 
 @pytest.mark.parametrize("ask_server", [False, True], ids=["cluster", "server"])

@@ -73,7 +73,7 @@ class ClaimRestoreHandler(RestoreHandler):
         run, ref, results = self.visit.run, self.visit.ref, self.visit.results
         await run.storage_classes.check_claim(sent, applied, results)
         if applied.in_cluster is not None:
-            run.existing_claims.found(ref, results)
+            await run.existing_claims.found(ref, results)
         if applied.created is not None:
             run.existing_claims.created(ref)
             claim = orjson.loads(applied.created)
