@@ -31,7 +31,7 @@ from pinnace.kube.resources import (
     VOLUME_SNAPSHOT_LOCATIONS,
     APIResource,
 )
-from pinnace.server.checks import FORMER_NODE_AGENT
+from pinnace.volumes.node_agents import FORMER_NODE_AGENT
 
 _LOCATIONS = frozenset({"BackupStorageLocation", "VolumeSnapshotLocation"})
 

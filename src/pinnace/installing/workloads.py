@@ -18,8 +18,8 @@ from pinnace.installing.options import InstallOptions
 from pinnace.installing.plugin_images import UNPRIVILEGED as UNPRIVILEGED_PLUGIN
 from pinnace.installing.plugin_images import init_container_name
 from pinnace.nonadmin import manifests
-from pinnace.server.checks import NODE_AGENT
 from pinnace.storage.providers import CREDENTIAL_VARIABLES
+from pinnace.volumes.node_agents import NODE_AGENT, ROLE
 
 UNPRIVILEGED: Final = 65532
 """The user of server and self-service; a number, so that the kubelet can tell that it is not root."""
@@ -115,7 +115,7 @@ def daemon_set(options: InstallOptions, namespace: str) -> JSONObject:
     if options.node_agent_priority_class:
         spec["priorityClassName"] = options.node_agent_priority_class
     selector = {"name": NODE_AGENT}
-    labels = {**options.pod_labels, "component": "velero", "role": NODE_AGENT, **selector}
+    labels = {**options.pod_labels, "component": "velero", **ROLE, **selector}
     pods = _Pods(selector=selector, labels=labels, annotations=options.pod_annotations, spec=spec)
     return _workload("DaemonSet", NODE_AGENT, namespace, pods, updateStrategy={})
 

@@ -18,13 +18,11 @@ from pinnace.operations.policies import read_global_policies
 from pinnace.operations.server_flags import MODIFIERS_FLAG, VOLUME_POLICIES_FLAG
 from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.runtime.logfields import get_logger
+from pinnace.volumes.node_agents import FORMER_NODE_AGENT, NAMES, NODE_AGENT
 from pinnace.volumes.uploader.passwords import REPOSITORY_SECRET_NAME, SECRET_KEY, SECRET_NAME
 
 log = get_logger(__name__)
 
-NODE_AGENT: Final = "node-agent"
-FORMER_NODE_AGENT: Final = "restic"
-"""The name of the node agent's DaemonSet, and its name up to Velero 1.9."""
 REPOSITORY_PASSWORD: Final = {SECRET_KEY: "static-passw0rd"}
 """The password of all repositories, unless the Secret exists with another one. (docs/spec: SRV 4)"""
 
@@ -112,7 +110,7 @@ async def check_default_modifiers(client: KubeClient, namespace: str, config_map
 async def _node_agents(client: KubeClient, namespace: str) -> set[str]:
     """The names of the DaemonSets of node agents. Raises KubeError."""
     found = set()
-    for name in (NODE_AGENT, FORMER_NODE_AGENT):
+    for name in NAMES:
         with suppress(NotFound):
             await client.get(DAEMON_SETS, name, namespace)
             found.add(name)

@@ -13,9 +13,11 @@ from pinnace.kube.resources import DAEMON_SETS, PODS
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
 
-NAMES: Final = ("node-agent", "restic")
+NODE_AGENT: Final = "node-agent"
+FORMER_NODE_AGENT: Final = "restic"
+NAMES: Final = (NODE_AGENT, FORMER_NODE_AGENT)
 """Names of the DaemonSet: since Velero 1.10, and before."""
-ROLE: Final[Mapping[str, str]] = {"role": "node-agent"}
+ROLE: Final[Mapping[str, str]] = {"role": NODE_AGENT}
 """The label of an agent's pod, as Velero and `install` set it; so are agents found that have no DaemonSet."""
 
 
@@ -123,7 +125,7 @@ class NodeAgents:
 
     def _not_installed(self) -> str:
         return (
-            f"the namespace {self._namespace} has no DaemonSet {NAMES[0]}: install it (`pinnace install`,"
+            f"the namespace {self._namespace} has no DaemonSet {NODE_AGENT}: install it (`pinnace install`,"
             " with --use-node-agent)"
         )
 
