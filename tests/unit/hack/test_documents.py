@@ -4,6 +4,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import click
 import msgspec
@@ -24,6 +25,9 @@ from pinnace.csi.snapshots import CSIError, choose_class
 from pinnace.installing.options import InstallOptions
 from pinnace.installing.resources import resources
 from pinnace.restore.selection.validation import NON_RESTORABLE
+from pinnace.storage.azure import config as azure
+from pinnace.storage.gcs import config as gcs
+from pinnace.storage.s3 import config as s3
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [
@@ -333,6 +337,15 @@ def test_the_pages_name_commands_and_flags_that_there_are() -> None:
     assert {place: unknown for place, unknown in found.items() if unknown} == {}
     assert unknown_in("pinnace backup create b1 --bogus -o json") == ["--bogus"]
     assert unknown_in("pinnace -n x bakcup create") == ["bakcup"]
+
+
+@pytest.mark.parametrize("config", [s3, gcs, azure], ids=lambda module: module.__package__)
+def test_the_page_names_each_setting_of_a_store_and_each_that_is_refused(config: ModuleType) -> None:
+    settings = {*config.VALID_KEYS, *getattr(config, "REFUSED_KEYS", ())}
+
+    listed = set(re.findall(r"`(\w+)`", text("docs/reference/object-stores.md")))
+    assert len(settings) > 5
+    assert settings <= listed
 
 
 def test_the_comparison_names_each_flag_that_has_no_effect() -> None:
