@@ -24,6 +24,7 @@ from pinnace.cli.program import cli
 from pinnace.csi.snapshots import CSIError, choose_class
 from pinnace.installing.options import InstallOptions
 from pinnace.installing.resources import resources
+from pinnace.restore.selection.order import DEFAULT_LAST, DEFAULT_PRIORITIES
 from pinnace.restore.selection.validation import NON_RESTORABLE
 from pinnace.storage.azure import config as azure
 from pinnace.storage.gcs import config as gcs
@@ -346,6 +347,12 @@ def test_the_page_names_each_setting_of_a_store_and_each_that_is_refused(config:
     listed = set(re.findall(r"`(\w+)`", text("docs/reference/object-stores.md")))
     assert len(settings) > 5
     assert settings <= listed
+
+
+def test_the_page_has_the_order_of_a_restore() -> None:
+    order = text("docs/reference/restores.md").split("## Order")[1].split("A server's")[0]
+
+    assert re.findall(r"`(.+?)`", order) == [*DEFAULT_PRIORITIES, *DEFAULT_LAST]
 
 
 def test_the_comparison_names_each_flag_that_has_no_effect() -> None:
