@@ -140,7 +140,7 @@ class NodeAgents:
         if self._seen is not None and now - self._seen[0] < self._fresh_seconds:
             return self._seen[1]
         found = await self.find()
-        marks = ROLE if found is None else found.pod_labels
+        marks = (found.pod_labels if found is not None else None) or ROLE  # it may have expressions only
         selector = ",".join(f"{key}={value}" for key, value in marks.items())
         pods = await self._client.list_all(PODS, self._namespace, label_selector=selector)
         seen = SeenAgents(daemon_set=found, pods=pods)

@@ -87,7 +87,9 @@ def summary(obj: JSONObject) -> dict[str, Any]:
 
 
 @pytest.mark.found("DOC21")
-@pytest.mark.parametrize("version", [*VERSIONS, "main", *EARLIER])
+@pytest.mark.parametrize(
+    "version", [*VERSIONS, pytest.param("main", marks=pytest.mark.spec("AFT-130")), *EARLIER]
+)
 async def test_a_bucket_that_was_written_before_is_synced_restored_to_the_last_field_and_deleted(
     site: Site, serve: Serve, client: KubeClient, tmp_path: Path, target: str, version: str
 ) -> None:

@@ -84,6 +84,11 @@ async def test_agents_without_a_daemon_set_are_found_by_the_label_of_their_pods(
     assert "node agents in the namespace velero" in found
     assert "see the pod velero/agent" in await agents.why_none_on("n1", has_worked=True)
 
+    expression = {"key": "role", "operator": "In", "values": ["node-agent"]}
+    cluster.add("daemonsets", "node-agent", spec={"selector": {"matchExpressions": [expression]}})
+    cluster.add("pods", "server", status=status)
+    assert await agents.why_none() == "none of the pods of the DaemonSet velero/node-agent is ready"
+
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
