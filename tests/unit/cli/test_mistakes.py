@@ -96,6 +96,22 @@ WITH_A_SERVER = [
     Mistake("restore create shop", "write `pinnace restore create --from-backup shop`"),
     Mistake("status", "`pinnace doctor` checks the server"),
     Mistake("backup cancel shop", "it cannot be stopped"),
+    Mistake("backup nightly describe", "did you mean `pinnace backup describe nightly`?"),
+    Mistake("nightly backup describe -o json", "did you mean `pinnace backup describe nightly`?"),
+    Mistake("backup get --context prod", "--context; --kubecontext names the context of the kubeconfig"),
+    Mistake("backup get --as admin", "--as; --kubecontext chooses a context"),
+    Mistake("backup create b --namespaces shop", "--namespaces; --include-namespaces chooses those of the"),
+    Mistake("backup create b —wait", '"—wait" begins with a dash that is not the one of the keyboard, as'),
+    Mistake(
+        "backup create b \N{EN DASH}-include-namespaces=shop",
+        "copied texts have it: write --include-namespaces",
+    ),
+    Mistake("\N{EN DASH}n velero backup get", "copied texts have it: write -n"),
+    Mistake("backup create b --snapshot-volumes false", "[NAME]; '=' joins a flag and false, as in --FLAG=f"),
+    Mistake(
+        "backup delete --all --confirm -n velro", "Namespace velro does not exist; did you mean velero?", 0
+    ),
+    Mistake("schedule pause --all -n velro", "Namespace velro does not exist; did you mean velero?", 0),
     Mistake("backup nightly", "its commands are create, delete, describe, "),
     Mistake("schedule run nightly", "`pinnace backup create --from-schedule nightly` makes a backup of it"),
     Mistake("backup get --sort-by .a[", "invalid --sort-by: cannot read"),

@@ -9,7 +9,7 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
-from pinnace.cli.common.get import settings_for
+from pinnace.cli.common.get import say_why_empty, settings_for
 from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.connect import caller, run_async
 from pinnace.cli.declaring.commands import loaded
@@ -108,6 +108,8 @@ async def _chosen(deleter: "Deleter", request: _Request) -> tuple[list[JSONObjec
             errors.append(str(error))
     if not chosen and not errors:
         click.echo(f"No {request.kind.noun}s found")
+        if not request.selector:
+            await say_why_empty(request.settings, request.kind)
     return chosen, errors
 
 

@@ -160,6 +160,13 @@ async def nothing_found(backend: Backend, kind: PrintedKind, selector: str) -> s
     return text
 
 
+async def say_why_empty(settings: Settings, kind: PrintedKind) -> None:
+    """Say on stderr why there may be none, such as a namespace that does not exist, if that is known."""
+    async with open_backend(settings) as backend:
+        if why := await backend.why_empty(kind.plural):
+            complain(f"{why[0].upper()}{why[1:]}.")
+
+
 def print_list(objects: Sequence[JSONObject], kind: PrintedKind, output: OutputFlags) -> None:
     """Print objects; none at all are an empty list in JSON and YAML, and nothing otherwise."""
     if not objects and output.format in ("json", "yaml"):

@@ -125,7 +125,7 @@ class Command(click.Command):
         """Refuse a wrong number of positional arguments. Raises click.UsageError."""
         for param in self.params:
             if isinstance(param, Arguments):
-                param.check_number(ctx, len(ctx.params[param.name or ""]))
+                param.check_number(ctx, ctx.params[param.name or ""])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the flags, by what they are about."""

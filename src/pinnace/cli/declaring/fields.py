@@ -217,9 +217,9 @@ class Arguments(click.Argument):
         except ValueError as error:
             raise click.UsageError(str(error), ctx) from None
 
-    def check_number(self, context: click.Context, given: int) -> None:
+    def check_number(self, context: click.Context, words: Sequence[str]) -> None:
         """Refuse a wrong number of them. Raises click.UsageError. (docs/spec: CLI 1.7)"""
-        least, most = self._least, self._most
+        least, most, given = self._least, self._most, len(words)
         if least == most and given != least:
             problem = f"accepts {least} arg(s), received {given}"
         elif given < least:
@@ -228,7 +228,10 @@ class Arguments(click.Argument):
             problem = f"accepts at most {most} arg(s), received {given}"
         else:
             return
-        raise click.UsageError(f"{problem}: {context.command_path} {self.make_metavar(context)}")
+        problem += f": {context.command_path} {self.make_metavar(context)}"
+        if value := next((word for word in words if word in ("true", "false")), None):
+            problem += f"; '=' joins a flag and {value}, as in --FLAG={value}"
+        raise click.UsageError(problem)
 
 
 class Positional:

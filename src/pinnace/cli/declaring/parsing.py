@@ -10,7 +10,7 @@ Four habits of that command line differ from click's own and are kept here:
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -21,6 +21,7 @@ from pinnace.cli.declaring.types import Boolean
 from pinnace.cli.declaring.values import CompletionSource
 from pinnace.cli.words import BadFlagValue, as_written, flag_label, is_text
 
+_DASHES: Final = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _TYPED: Final = "pinnace.typed"
 """Where a context keeps the words of the command, without the values behind `=`."""
 
@@ -51,6 +52,7 @@ def _in_click_form(params: Sequence[click.Parameter], args: Sequence[str]) -> li
         if isinstance(param, click.Option) and not param.is_flag
         for opt in param.opts
     }
+    known = {opt for param in params for opt in param.opts if isinstance(param, click.Option)}
     bare = {opt: max(param.opts, key=len) for opt, param in options.items() if _is_bare(param)}
     words = deque(args)
     rewritten: list[str] = []
@@ -69,8 +71,21 @@ def _in_click_form(params: Sequence[click.Parameter], args: Sequence[str]) -> li
         elif word[2:3] == "=" and (short := word[:2]) in options:
             rewritten += [f"{bare[short]}{word[2:]}"] if short in bare else [short, word[3:]]
         else:
+            _check_dashes(word, known)
             rewritten.append(word)
     return rewritten
+
+
+def _check_dashes(word: str, flags: Collection[str]) -> None:
+    """Refuse a flag whose dashes a text program has replaced by a long one. Raises click.UsageError."""
+    rest = word.lstrip(_DASHES)
+    given, name = word[: len(word) - len(rest)], rest.partition("=")[0]
+    meant = f"-{name}" if len(name) == 1 else f"--{name}"
+    if given.strip("-") and meant in flags:
+        raise click.UsageError(
+            f'"{word}" begins with a dash that is not the one of the keyboard, as copied texts have it: write'
+            f" {meant}"
+        )
 
 
 def _stands_alone(option: click.Option, following: Sequence[str]) -> bool:

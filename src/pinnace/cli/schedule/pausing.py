@@ -5,7 +5,7 @@ import click
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
 from pinnace.cli.backends import open_backend
-from pinnace.cli.common.get import find, server_settings
+from pinnace.cli.common.get import find, say_why_empty, server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.kinds import SCHEDULE
@@ -32,6 +32,8 @@ async def _change(settings: Settings, options: PauseOptions, selector: str, verb
         schedules = await find(backend, SCHEDULE, names, selector)
     if not schedules:
         click.echo("No schedules found")
+        if not selector:
+            await say_why_empty(settings, SCHEDULE)
     async with open_cluster(settings) as client:
         for schedule in schedules:
             await _change_one(client, schedule, options, verb)

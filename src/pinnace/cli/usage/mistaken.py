@@ -112,6 +112,15 @@ _FLAGS: Final = {
     "--latest": "{backup get --sort-by .status.startTimestamp} shows the latest last",
     "--field-selector": "-l selects by labels, and -o json prints all fields for `jq`",
     "--tail": "the whole log is printed: pipe it into `tail`",
+    "--context": "--kubecontext names the context of the kubeconfig",
+    **dict.fromkeys(
+        ("--cluster", "--user", "--server", "-s", "--token", "--as"),
+        "--kubecontext chooses a context of the kubeconfig, which has the cluster and the user",
+    ),
+    **dict.fromkeys(
+        ("create --namespaces", "create --ns"),
+        "--include-namespaces chooses those of the objects, and -n is the namespace of the server",
+    ),
     "--no-color": "--colorized=false, or NO_COLOR=1 in the environment",
     "--quiet": "--progress none shows no progress, and `>/dev/null` no output",
     "-q": "--progress none shows no progress, and `>/dev/null` no output",
@@ -147,6 +156,8 @@ def instead_of_command(
         return did_you_mean([f"`{shown([word, *path, *names])}`"])
     if path and path[-1] in ("get", "describe", "delete") and word.lower() in _KINDS_OF_CLUSTER:
         return f"; {_filled(_OF_CLUSTER, [], shown)}"
+    if names and names[0] in commands and not _mistyped(word, commands):
+        return did_you_mean([f"`{shown([*path, *names, word])}`"])
     meant = [name for name in _SYNONYMS.get(word, ()) if name in commands]
     whole = [f"`{shown([*each, word, *names])}`" for each in elsewhere]
     if meant and path:
