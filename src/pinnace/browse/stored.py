@@ -233,8 +233,6 @@ class StoredBackup:
                         async for block in stream:
                             await in_thread(file.write, block)
                 self._tarball = path
-            except MissingFile as error:
-                raise BrowseError(f"backup {self.name} has no tarball") from error
             except OSError as error:
                 reason = problem_text(self._folder, error)
                 raise NoRoom(f"the tarball of backup {self.name} cannot be stored: {reason}") from error

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.labels import SERVER_LABEL
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.values.relative_times import past
 from pinnace.api.values.times import known_time, parse_time
 from pinnace.client.errors import ServerAbsent
 from pinnace.kube.client import KubeClient
@@ -49,7 +50,7 @@ async def absence(client: KubeClient, namespace: str) -> str:
             age = SYSTEM_CLOCK.now() - parse_time(renewed) if renewed else timedelta()
             if age < FRESH or (age < LONG_AGO and await _is_renewed(client, namespace, lease)):
                 return ""
-            return f"a server: the last one in namespace {namespace} was last seen at {renewed}"
+            return f"a server: the last one in namespace {namespace} was last seen {_when(renewed)}"
         # By label: Velero's chart names the Deployment after its release.
         servers = await client.list_all(DEPLOYMENTS, namespace, label_selector=SERVER_LABEL)
     except (KubeError, ValueError):
@@ -62,6 +63,12 @@ async def absence(client: KubeClient, namespace: str) -> str:
         return ""
     name = text(servers[0], "metadata", "name")
     return f"a server: the Deployment {name} in namespace {namespace} has no pod that is ready"
+
+
+def _when(renewed: str) -> str:
+    """A time of a lease to the second, and how long ago that is on this machine's clock."""
+    moment, now = known_time(renewed), SYSTEM_CLOCK.now()
+    return f"{past(renewed, now)} (at {moment:%Y-%m-%d %H:%M:%S} UTC)" if moment else f"at {renewed}"
 
 
 async def _is_renewed(client: KubeClient, namespace: str, lease: JSONObject) -> bool:
@@ -120,7 +127,7 @@ async def _missing(client: KubeClient, namespace: str) -> str:
     if first is None or second != first:
         return ""  # Velero's server has no lease
     holder, renewed = text(first, "spec", "holderIdentity"), text(first, "spec", "renewTime")
-    since = f"; it renewed it last at {renewed}" if renewed else ""
+    since = f"; it renewed it last {_when(renewed)}" if renewed else ""
     return f"{holder} holds the lease in namespace {namespace} and does not renew it{since}"
 
 

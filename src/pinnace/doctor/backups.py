@@ -9,7 +9,7 @@ from typing import Final
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, reasons, text
 from pinnace.api.values.counts import counted
-from pinnace.api.values.relative_times import relative
+from pinnace.api.values.relative_times import past
 from pinnace.api.values.shell_words import argument
 from pinnace.api.verification_answer import Soundness
 from pinnace.doctor.findings import Finding, listed, ok, problem, skipped, warning
@@ -48,7 +48,7 @@ def _begun(backup: JSONObject) -> str:
 
 
 def _titled(backup: JSONObject, now: datetime) -> str:
-    return f"{backup['metadata']['name']} ({relative(_begun(backup), now)})"
+    return f"{backup['metadata']['name']} ({past(_begun(backup), now)})"
 
 
 def _judge(schedule: str, made: Sequence[JSONObject], now: datetime) -> list[Finding]:
@@ -78,7 +78,7 @@ def _judge_soundness(ended: Sequence[JSONObject], now: datetime) -> list[Finding
     if not unsound:
         return []
     names = [str(backup["metadata"]["name"]) for backup in unsound]
-    when = relative(_verified(unsound[0])[0], now)
+    when = past(_verified(unsound[0])[0], now)
     found = text(unsound[0], "metadata", "annotations", labels.VERIFICATION_FINDINGS)
     many = f"the verification of {counted(len(names), 'backup')} found damage: {listed(names)}; "
     said = f"{many if len(names) > 1 else ''}backup {names[0]} is unsound, verified {when}"

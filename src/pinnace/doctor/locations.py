@@ -5,6 +5,7 @@ What a server has found out before says nothing about now, so it is never the on
 """
 
 import asyncio
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +34,18 @@ from pinnace.storage.providers import FILESYSTEM, PROVIDERS, qualified_provider
 
 CHECK = "locations"
 PROBE_SECONDS = 30.0
+_RECREATE_IT = "make the Secret again, or name another one: `backup-location set --help`"
+_REMEDIES = (
+    (
+        r"no space left|disk quota is used up",
+        "make room on that disk: delete what is not needed, or enlarge it",
+    ),
+    (r"file system is read-only", "mount it writable"),
+    (r"invalid top-level directories", "name an empty folder, or a prefix for backups alone"),
+    (r"Secret \"[^\"]*\" not found", _RECREATE_IT),
+    (r"cannot reach|no answer|did not answer", "see that the store runs, and that its address is right"),
+)
+"""A pattern of the message of a location that cannot be used, and what helps."""
 _SERVERS_SECRET, _SERVERS_KEY = "cloud-credentials", "cloud"
 """Where `install` puts the credentials of locations that name none."""
 
@@ -173,7 +186,7 @@ def _of_server(look: SeenLocation, probe: Probe, now: datetime) -> Finding:
         why = status.get("message") or "its log says why"
         trouble = trouble_of(why)
         said = f"{trouble.text} ({why})" if trouble is not None else why
-        remedy = trouble.remedy if trouble is not None else _fix(name)
+        remedy = trouble.remedy if trouble is not None else _remedy(why) or _fix(name)
         said = f"the server cannot use {name}, it looked {when}: {said}"
         return problem(CHECK, said, remedy, code=Code.LOCATION_UNAVAILABLE)
     if trouble_of(probe.untried or probe.problem) is not None or (probe.problem and not probe.unreachable):
@@ -199,6 +212,11 @@ def _of_server(look: SeenLocation, probe: Probe, now: datetime) -> Finding:
     return skipped(CHECK, said, remedy, code=Code.LOCATION_UNREACHABLE_FROM_HERE)
 
 
+def _remedy(message: str) -> str:
+    """What helps against a cause that is neither address nor credentials; empty for others."""
+    return next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, message)), "")
+
+
 def _fix(name: str) -> str:
     return f"fix bucket, credentials or settings (`backup-location describe {argument(name)}` shows them)"
 
@@ -211,13 +229,13 @@ def judge_probe(name: str, probe: Probe) -> Finding:
         return problem(CHECK, said, trouble.remedy, code=Code.LOCATION_UNUSABLE)
     if probe.secret_missing:
         said = f"{name} cannot be used: {probe.problem}"
-        remedy = "make the Secret again, or name another one: `backup-location set --help`"
-        return problem(CHECK, said, remedy, code=Code.LOCATION_SECRET_MISSING)
+        return problem(CHECK, said, _RECREATE_IT, code=Code.LOCATION_SECRET_MISSING)
     if probe.problem:
         return problem(
             CHECK,
             f"{name} cannot be used: {probe.problem}",
-            "fix the address, the credentials or their rights: list, read, write and delete are needed",
+            _remedy(probe.problem)
+            or "fix the address, the credentials or their rights: list, read, write and delete are needed",
             code=Code.LOCATION_UNUSABLE,
         )
     if probe.read_only:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.values.counts import counted
+from pinnace.api.values.times import format_time, known_time
 from pinnace.client.server_status import answered, ask_server, is_ours, older_side
 from pinnace.doctor.findings import Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
@@ -120,7 +121,8 @@ def _running(facts: ServerFacts) -> Finding:
     holder = mapping(facts.lease or {}, "spec").get("holderIdentity")
     if facts.deployment is None and holder:
         renewed = text(facts.lease, "spec", "renewTime")
-        since = f", and renewed the lease last at {renewed}" if renewed else ""
+        moment = known_time(renewed)
+        since = f", and renewed the lease last at {format_time(moment)}" if moment else ""
         return problem(
             CHECK,
             f"{holder} holds the lease in namespace {namespace}, but did not answer within {ANSWER_SECONDS:g}"

@@ -4,12 +4,15 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import click
 import pytest
 
+from pinnace.aio.clock import SYSTEM_CLOCK
+from pinnace.api.values.times import format_time
 from pinnace.cli.common.reading import sentence
 from pinnace.cli.declaring.types import DurationFlag, WaitFlag
 from pinnace.cli.main import run
@@ -27,7 +30,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     for name in ("velero", "shop", "default"):
         cluster.add(NAMESPACES, name)
     for name in ("shop-nightly", "shop-weekly"):
-        cluster.add(BACKUPS, name)
+        cluster.add(BACKUPS, name, status={"phase": "Completed"})
     cluster.add(RESTORES, "shop-restored")
     cluster.add(SCHEDULES, "nightly", spec={"schedule": "@daily"})
     cluster.add(velero("backupstoragelocations"), "main")
@@ -386,13 +389,15 @@ def test_a_folder_inside_of_a_location_is_told_from_one(
 def test_a_backup_or_schedule_with_a_location_that_is_unavailable_is_warned_about(
     words: str, named: str, cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    why = {"phase": "Unavailable", "message": "no such bucket"}
+    looked = format_time(SYSTEM_CLOCK.now() - timedelta(minutes=3))
+    why = {"phase": "Unavailable", "message": "no such bucket", "lastValidationTime": looked}
     cluster.add(velero("backupstoragelocations"), "broken", spec={"default": True}, status=why)
     cluster.add(SCHEDULES, "weekly", spec={"template": {"storageLocation": "broken"}})
 
     assert run(words.split()) == 0
 
-    assert f"WARNING: {named} is Unavailable: no such bucket\n" in capsys.readouterr().err
+    told = f"WARNING: {named} is Unavailable: no such bucket (a server looked 3m ago; `pinnace doctor` has"
+    assert told in capsys.readouterr().err
 
 
 def test_without_a_marked_default_the_location_of_that_name_is_the_one_that_is_warned_about(

@@ -11,8 +11,10 @@ from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.cli.local import say_outcome
 from pinnace.cli.main import run
 from pinnace.client import lease
+from pinnace.client.errors import FileMissing
+from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import Forbidden
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, LEASES, NAMESPACES, velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, LEASES, NAMESPACES, RESTORES, velero
 from pinnace.runtime.lease import SERVER_LEASE, micro_time
 from tests.unit.cli.cluster import SCHEDULES, ServedCluster, connected
 
@@ -78,7 +80,9 @@ def test_a_server_that_renews_its_lease_no_more_is_not_waited_for(
 
     assert run(["backup", "logs", "done"]) == 1
 
-    told = "server-1 holds the lease in namespace velero and does not renew it; it renewed it last at 2"
+    told = (
+        "server-1 holds the lease in namespace velero and does not renew it; it renewed it last 0s ago (at 2"
+    )
     assert told in capsys.readouterr().err
 
 
@@ -120,6 +124,56 @@ def test_the_contents_of_a_backup_that_is_being_made_are_not_looked_for(
     )
 
 
+@pytest.mark.found("op-90")
+@pytest.mark.parametrize(
+    ("words", "lacks"),
+    [
+        ("backup logs gone", "backup gone is Failed and has no log: the server died\n"),
+        ("backup download gone", "backup gone is Failed and has no tarball: the server died\n"),
+        ("backup ls gone", "backup gone has no tarball: the server died\n"),
+        ("restore logs gone", "restore gone is Failed and has no log: the server died\n"),
+        ("backup logs done", "backup done is Completed and has no log: `pinnace backup verify done` says"),
+    ],
+)
+def test_a_run_that_stored_no_files_says_why_it_has_none(
+    words: str, lacks: str, cluster: ServedCluster, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in (BACKUPS, RESTORES):
+        status = {"phase": "Failed", "failureReason": "the server died"}
+        cluster.add(kind, "gone", spec={"storageLocation": "main", "backupName": "done"}, status=status)
+
+    def nothing(*_: object) -> None:
+        raise FileMissing("file not found")
+
+    monkeypatch.setattr(ServerBackend, "stored_file", nothing)
+
+    assert run(words.split()) == 1
+
+    assert lacks in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("phase", "flags", "warned"),
+    [
+        ("Failed", "", "is Failed, and the server may refuse to restore from it, unless --allow-failed"),
+        ("Failed", "--allow-failed", ""),
+        ("InProgress", "", "is InProgress, and the server may refuse to restore from it\n"),
+        ("PartiallyFailed", "", ""),
+    ],
+)
+def test_a_backup_that_a_server_restores_nothing_from_is_warned_of(
+    phase: str, flags: str, warned: str, cluster: ServedCluster, capsys: Printed
+) -> None:
+    held(cluster)
+    cluster.add(BACKUPS, "source", spec={"storageLocation": "main"}, status={"phase": phase})
+
+    assert run(["restore", "create", "--from-backup", "source", *flags.split()]) == 0
+
+    said = capsys.readouterr().err
+    assert warned in said
+    assert ("WARNING" in said) == bool(warned)
+
+
 @pytest.mark.found("op-72")
 def test_lists_say_how_old_their_state_is_if_no_server_renews_it(
     cluster: ServedCluster, capsys: Printed
@@ -130,11 +184,14 @@ def test_lists_say_how_old_their_state_is_if_no_server_renews_it(
     assert "No server looks at these locations: there is none in namespace velero. They were looked at" in (
         capsys.readouterr().err
     )
-    assert run(["schedule", "get"]) == 0
-    assert (
-        capsys.readouterr().err
-        == "No schedule runs while no server does: there is none in namespace velero.\n"
-    )
+    for verb in ("get", "describe"):
+        assert run(["backup-location", verb, "main"]) == 0
+        assert "They were looked at" in capsys.readouterr().err
+        assert run(["schedule", verb]) == 0
+        assert (
+            capsys.readouterr().err
+            == "No schedule runs while no server does: there is none in namespace velero.\n"
+        )
     held(cluster)
     assert run(["schedule", "get"]) == 0
     assert capsys.readouterr().err == ""

@@ -335,6 +335,27 @@ def test_the_state_of_a_location_of_a_server_is_reported(
     assert text in shown
 
 
+@pytest.mark.found("op-83")
+@pytest.mark.parametrize(
+    ("why", "remedy"),
+    [
+        ("cannot write 'x': no space left on the device", "make room on that disk"),
+        ("Backup store contains invalid top-level directories: [photos]", "name an empty folder"),
+        ("cannot write 'x': the file system is read-only", "mount it writable"),
+        ("it did not answer within 10 seconds", "see that the store runs"),
+        ('unable to get key for secret: Secret "keys" not found', "make the Secret again"),
+        ("AccessDenied", "credentials"),
+    ],
+)
+def test_the_remedy_for_a_location_is_one_for_its_problem(why: str, remedy: str) -> None:
+    unavailable = look("Unavailable")
+    unavailable.location["status"]["message"] = why
+    (by_server,) = locations.judge_servers({"main": unavailable}, {"main": locations.Probe()}, NOW)
+
+    for found in (by_server, locations.judge_probe("main", locations.Probe(problem=why))):
+        assert remedy in found.remedy
+
+
 def test_no_location_and_no_default_location_are_reported() -> None:
     assert seen(locations.judge_servers({}, {}, NOW)) == [
         (Level.PROBLEM, "there is no backup storage location")
@@ -385,6 +406,7 @@ def ended(name: str, phase: str, hour: int, schedule: str = "", **status: Any) -
         ([], Level.SKIPPED, "none has ended yet"),
         ([ended("a", "InProgress", 1)], Level.SKIPPED, "none has ended yet"),
         ([ended("a", "Failed", 1), ended("b", "Completed", 2)], Level.OK, "the newest is b (10h ago)"),
+        ([ended("a", "Completed", 14)], Level.OK, "the newest is a (in 2h)"),
         (
             [
                 ended("a", "Completed", 1),
@@ -408,7 +430,7 @@ def ended(name: str, phase: str, hour: int, schedule: str = "", **status: Any) -
             "the last backup of schedule nightly did not complete: a (11h ago) is PartiallyFailed",
         ),
     ],
-    ids=["none", "running", "fixed", "failed", "refused", "in part"],
+    ids=["none", "running", "fixed", "of a clock ahead", "failed", "refused", "in part"],
 )
 def test_last_backups_that_did_not_complete_are_reported(
     made: list[dict[str, Any]], level: Level, text: str

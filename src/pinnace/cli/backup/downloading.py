@@ -12,7 +12,7 @@ from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backends import open_backend
 from pinnace.cli.backup.download import BackupDownloadOptions
-from pinnace.cli.common.reading import downloads, refuse_unfinished
+from pinnace.cli.common.reading import downloads, explaining_loss, refuse_unfinished
 from pinnace.cli.connect import pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError
 from pinnace.cli.kinds import BACKUP
@@ -35,7 +35,8 @@ def download(ctx: click.Context, options: BackupDownloadOptions) -> None:
             backup = await backend.object(BACKUP.plural, name)
             if settings.location is None:  # in a location the metadata comes last, whatever it says
                 await refuse_unfinished(backend, backup)
-            await write_file(backend, name, target, how)
+            with explaining_loss(BACKUP.noun, backup, "tarball"):
+                await write_file(backend, name, target, how)
 
     run_async(work())
     click.echo(f"Backup {name} has been successfully downloaded to {path}")

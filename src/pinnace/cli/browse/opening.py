@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from pinnace.api.chosen_objects import ObjectName
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, reasons
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.validation import pair_errors
@@ -55,6 +55,7 @@ class BackendFiles(msgspec.Struct, frozen=True):
     backend: Backend
     name: str
     options: DownloadOptions
+    failed_because: str = ""
 
     @asynccontextmanager
     async def stream(self, kind: DownloadTargetKind) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -68,7 +69,7 @@ class BackendFiles(msgspec.Struct, frozen=True):
                 " `pinnace install --crds-only --apply` adds that"
             ) from error
         except FileMissing as error:
-            raise MissingFile(f"backup {self.name} has no {kind.words}") from error
+            raise self._missing(kind.words) from error
 
     @asynccontextmanager
     async def part(self, kind: DownloadTargetKind, span: Span) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -79,7 +80,7 @@ class BackendFiles(msgspec.Struct, frozen=True):
             ) as chunks:
                 yield chunks
         except FileMissing as error:
-            raise MissingFile(f"backup {self.name} has no {kind.words}") from error
+            raise self._missing(kind.words) from error
         except PartsUnsupported as error:
             raise NoParts(str(error)) from error
         except StoreUnavailable:
@@ -93,9 +94,13 @@ class BackendFiles(msgspec.Struct, frozen=True):
         try:
             return await self.backend.tarball_bytes(self.name)
         except ObjectNotFound as error:
-            raise MissingFile(f"backup {self.name} has no tarball") from error
+            raise self._missing("tarball") from error
         except StorageError:
             return None
+
+    def _missing(self, words: str) -> MissingFile:
+        why = f": {self.failed_because}" if self.failed_because else ""
+        return MissingFile(f"backup {self.name} has no {words}{why}")
 
 
 class Library(msgspec.Struct):
@@ -119,7 +124,7 @@ class Library(msgspec.Struct):
             backup = await self.backend.object(BACKUP.plural, name)
             if self.settings.location is None:  # in a location the metadata comes last, whatever it says
                 await refuse_unfinished(self.backend, backup)
-            files = BackendFiles(self.backend, name, self.options)
+            files = BackendFiles(self.backend, name, self.options, "; ".join(reasons(backup)))
             flags = " --location URL" if self.settings.location is None else ""  # a server cannot write one
             self._opened[name] = StoredBackup(
                 name, files, self.folder, _tell, files.tarball_bytes, flags=flags

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.objects import mapping, text
+from pinnace.api.values.relative_times import past
 from pinnace.api.velero.storage_location import DEFAULT_LOCATION, BackupStorageLocationPhase
+from pinnace.cli.connect import program_name
 from pinnace.cli.guard import complain
 from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import KubeError
@@ -37,4 +40,6 @@ async def warn_of_unavailable(backend: ServerBackend, storage: str) -> None:
     if state.get("phase") == BackupStorageLocationPhase.UNAVAILABLE:
         why = f": {state['message']}" if state.get("message") else ""
         called = f"storage location {name}" if storage else f"storage location {name}, the default,"
-        complain(f"WARNING: {called} is Unavailable{why}")
+        looked = past(text(by_name[name], "status", "lastValidationTime"), SYSTEM_CLOCK.now())
+        again = f" (a server looked {looked}; `{program_name()} doctor` has it look again)"
+        complain(f"WARNING: {called} is Unavailable{why}{again if looked != 'n/a' else ''}")

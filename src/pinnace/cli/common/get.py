@@ -22,10 +22,6 @@ RUNS = frozenset({"backups", "restores"})
 """The resources whose objects may have to wait before they begin."""
 
 
-_KEPT = frozenset({"backupstoragelocations", "schedules"})
-"""The resources whose status is only what a server found last, and stays as it is without one."""
-
-
 def server_settings(ctx: click.Context, command: str) -> Settings:
     """The settings of a command that has no meaning without a server. Raises InvalidInput."""
     settings = settings_of(ctx)
@@ -97,10 +93,7 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
                 return found, said
             if kind.plural in RUNS:
                 return found, [*said, *await notes(backend, kind.noun, found)]
-            return found, [
-                *said,
-                *(await notes_of_idle(backend, kind, found) if kind.plural in _KEPT else []),
-            ]
+            return found, [*said, *await notes_of_idle(backend, kind, found)]
 
     found, said = run_async(work())
     print_list(found, kind, output)

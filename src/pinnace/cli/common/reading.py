@@ -1,6 +1,8 @@
 """Implements `describe` and `logs` for all kinds. (docs/spec: CLI 4.3, 4.5, 5.2, 5.3, 6)"""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, cast
 
 import click
@@ -14,10 +16,10 @@ from pinnace.cli.backends import open_backend
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, Describer, Description, View
 from pinnace.cli.common.get import check_one_way, find, nothing_found, settings_for
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
-from pinnace.cli.common.waiting import waits_for
+from pinnace.cli.common.waiting import notes_of_idle, waits_for
 from pinnace.cli.connect import pasteable, program_name, run_async, settings_of
 from pinnace.cli.declaring.commands import loaded
-from pinnace.cli.errors import InvalidInput, PlainError
+from pinnace.cli.errors import CommandError, InvalidInput, PlainError
 from pinnace.cli.guard import PrintableBytes, complain
 from pinnace.cli.kinds import BACKUP, KINDS, RESTORE, PrintedKind
 from pinnace.cli.output.cells import phase
@@ -73,6 +75,9 @@ def describe(ctx: click.Context, noun: str, describer: str, options: DescribeOpt
             one = options.output == "json" and len(found) == 1
             if options.output == "json" and len(found) > 1:
                 complain(f"{len(found)} {kind.plural} are described as text: JSON is for one at a time")
+            elif options.output == "plaintext":
+                for note in await notes_of_idle(backend, kind, found):
+                    complain(note)
             shown = replace(view, json=one)
             return [await describe_one(backend, obj, shown) for obj in found]
 
@@ -130,7 +135,8 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
                 raise PlainError(f"{said} {sentence(more)}" if more else said) from error
             if phase(obj) not in phases.WITH_LOG:
                 raise await _unfinished(backend, noun, obj, what="log", plural="Logs")
-            await _print_log(backend, noun, name, download)
+            with explaining_loss(noun, obj, "log"):
+                await _print_log(backend, noun, name, download)
 
     run_async(work())
 
@@ -139,6 +145,23 @@ async def refuse_unfinished(backend: Backend, backup: JSONObject) -> None:
     """Say that a backup has no contents yet, or never will, instead of asking for them. Raises PlainError."""
     if text(backup, "status", "phase") in phases.WITHOUT_CONTENTS:
         raise await _unfinished(backend, BACKUP.noun, backup, what="contents", plural="The contents")
+
+
+@contextmanager
+def explaining_loss(noun: str, obj: JSONObject, what: str) -> Iterator[None]:
+    """Say why a finished object lacks a file, or how to look for what else is lost. Raises CommandError.
+
+    A run that fails early, or whose server dies, stores no files.
+    """
+    try:
+        yield
+    except FileMissing as error:
+        name = obj["metadata"]["name"]
+        why = "; ".join(reasons(obj))
+        if not why and noun == BACKUP.noun:
+            why = pasteable(f"`backup verify {argument(name)}`") + " says what else is missing"
+        said = f"{noun} {name} is {phase(obj)} and has no {what}"
+        raise CommandError(f"{said}: {why}" if why else said) from error
 
 
 async def _unfinished(backend: Backend, noun: str, obj: JSONObject, *, what: str, plural: str) -> PlainError:

@@ -14,6 +14,8 @@ from pinnace.cli.output import cells
 from pinnace.client.interface import Backend
 
 _MOST_NOTES: Final = 5
+_KEPT: Final = frozenset({"backupstoragelocations", "schedules"})
+"""The resources whose status is only what a server found last, and stays as it is without one."""
 
 
 async def waits_for(backend: Backend, obj: JSONObject) -> str:
@@ -32,7 +34,7 @@ async def warn_of_absence(backend: Backend, what: str) -> None:
 
 async def notes_of_idle(backend: Backend, kind: PrintedKind, objects: Sequence[JSONObject]) -> list[str]:
     """A line that says how old the state of locations or schedules is, if there is no server to renew it."""
-    missing = await backend.absence()
+    missing = await backend.absence() if kind.plural in _KEPT else ""
     if not missing:
         return []
     missing = missing.removeprefix("a server: ")

@@ -19,6 +19,7 @@ from pinnace.cli.common.served import check_namespaces_of
 from pinnace.cli.common.waiting import warn_of_absence
 from pinnace.cli.connect import caller, command_line, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
+from pinnace.cli.guard import complain
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.output.printing import OutputFlags, print_unsent
 from pinnace.cli.output.prompt import confirmed, on_terminal
@@ -105,6 +106,19 @@ def _may_recreate(options: RestoreCreateOptions) -> bool:
     return confirmed()
 
 
+def _warn_of_phase(backup: JSONObject, *, allows_failed: bool) -> None:
+    """Warn of a backup whose restore would be refused: that the request was sent looks like success.
+
+    (docs/spec: AFT 7.3)
+    """
+    phase = text(backup, "status", "phase") or "New"
+    if phase in phases.FINISHED or phase == "Deleting" or (phase == "Failed" and allows_failed):
+        return
+    helps = ", unless --allow-failed is given: what it has is restored then" if phase == "Failed" else ""
+    name = backup["metadata"]["name"]
+    complain(f"WARNING: backup {name} is {phase}, and the server may refuse to restore from it{helps}")
+
+
 def print_restore(restore: Restore, output: OutputFlags) -> None:
     """Print a Restore that was never sent."""
     print_unsent(encode(restore, unsent=True), restore_table(), output)
@@ -128,6 +142,7 @@ async def _submit(
         backend = ServerBackend(client, settings.namespace, caller())
         if source is not None:
             await say_source(client, source)
+            _warn_of_phase(source, allows_failed=bool(options.allow_failed))
             if location := text(source, "spec", "storageLocation"):
                 await warn_of_unavailable(backend, location)
         if options.namespace_mappings and source is not None:
