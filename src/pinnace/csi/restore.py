@@ -68,7 +68,7 @@ class ProvisionClaim:
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Point the claim at the VolumeSnapshot that was restored before it.
 
-        A claim that exists already needs none: its data is not restored, be it moved or saved otherwise.
+        A claim that exists already needs none: snapshots become new volumes only.
 
         Raises:
             CSIError: there is no such VolumeSnapshot and no such claim, or a size is not valid.

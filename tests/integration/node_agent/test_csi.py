@@ -73,7 +73,7 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
 
     Server and agent are killed during the first transfer, and the agent during that of the restore: their
     successors finish the work. Then the same data is written over that of the claims, but not below their
-    pod; the agent is killed again.
+    pod; and once more after that was canceled.
     """
     stage, options = quiet_stage, {"features": frozenset({"EnableCSI"}), "operation_poll_seconds": 1.0}
     in_place: dict[str, Any] = {
@@ -131,7 +131,7 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
             await stage.held()
             agent.stop(grace_seconds=0)
         stage.release()
-        with stage.agent() as agent:
+        with stage.agent():
             restore = await ended(stage, "restores", "r")
 
             assert restore["status"]["phase"] == "Completed", restore["status"]
@@ -162,13 +162,23 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
 
             await stage.delete_pod("p")
             stage.hold("restore", "show")
-            await stage.begin_restore("again", **in_place)
+            await stage.begin_restore("canceled", **in_place)
             await stage.held()
             taken = await volume_of(stage)
             assert taken["spec"]["claimRef"]["namespace"] == stage.site.namespace, "no pod can mount it"
-            agent.stop(grace_seconds=0)
-        stage.release()
-        with stage.agent():
+            left = await canceled(stage)
+            stage.release()
+            stopped = await ended(stage, "restores", "canceled")
+
+            assert stopped["status"]["phase"] == "PartiallyFailed", stopped["status"]
+            begun = [each for each in await downloads_of(stage, left) if each["status"].get("startTimestamp")]
+            assert begun
+            for each in begun:
+                volume = await stage.client.get(PERSISTENT_VOLUMES, each["spec"]["targetVolume"]["pv"])
+                withheld = volume["status"]["phase"], volume["spec"]["persistentVolumeReclaimPolicy"]
+                assert withheld == ("Released", "Retain"), "no pod starts on a part of the data"
+            await stage.delete_pod("p")
+            await stage.begin_restore("again", **in_place)
             again = await ended(stage, "restores", "again")
 
             assert again["status"]["phase"] == "Completed", again["status"]
@@ -188,6 +198,19 @@ async def uploads_of(stage: Stage, backup: str) -> list[JSONObject]:
     """The DataUploads of a backup."""
     selector = f"{labels.BACKUP_NAME}={backup}"
     return await stage.client.list_all(DATA_UPLOADS, stage.site.namespace, label_selector=selector)
+
+
+async def canceled(stage: Stage) -> list[str]:
+    """Cancel all DataDownloads that have not ended; return their names."""
+    found = await stage.client.list_all(DATA_DOWNLOADS, stage.site.namespace)
+    names = [each["metadata"]["name"] for each in found if not each["status"].get("completionTimestamp")]
+    for name in names:
+        await stage.client.patch(DATA_DOWNLOADS, name, {"spec": {"cancel": True}}, stage.site.namespace)
+    return names
+
+
+async def downloads_of(stage: Stage, names: list[str]) -> list[JSONObject]:
+    return [await stage.client.get(DATA_DOWNLOADS, name, stage.site.namespace) for name in names]
 
 
 def volume_infos(stage: Stage) -> list[JSONObject]:
