@@ -298,7 +298,7 @@ class Kopia:
                 f"snapshot {snapshot} is not of a volume in Block mode, and {path.name} is a device"
             )
         async with (
-            streaming(path, size) as stream,
+            streaming(path, size, least_bytes=listed[0].size_bytes if size is None else 0) as stream,
             reporting(PrintedProgress(stream.progress), on_progress, self.clock),
         ):
             outputs = Outputs(stream.pipe, Messages(STDERR_BYTES))

@@ -54,11 +54,14 @@ class DeviceStream:
 
 
 @asynccontextmanager
-async def streaming(path: Path, size_bytes: int | None = None) -> AsyncIterator[DeviceStream]:
+async def streaming(
+    path: Path, size_bytes: int | None = None, *, least_bytes: int = 0
+) -> AsyncIterator[DeviceStream]:
     """Open a device for the program that the body runs; what it printed is on the disk afterwards.
 
     Args:
         size_bytes: how much of the output is written, and must come; None for all of it.
+        least_bytes: the size that the device must have, for output that is written whole.
 
     Raises:
         Unsupported: the device is smaller.
@@ -67,11 +70,11 @@ async def streaming(path: Path, size_bytes: int | None = None) -> AsyncIterator[
     """
     with ExitStack() as stack:
         device = stack.enter_context(await opened(path, "rb+"))
-        if size_bytes is not None:
+        if needed := max(size_bytes or 0, least_bytes):
             found = os.lseek(device.fileno(), 0, os.SEEK_END)
             os.lseek(device.fileno(), 0, os.SEEK_SET)
-            if found < size_bytes:
-                raise Unsupported(f"dest dev({path}) size is too small ({found} vs. {size_bytes})")
+            if found < needed:
+                raise Unsupported(f"dest dev({path}) size is too small ({found} vs. {needed})")
         reading, writing = os.pipe()
         output, pipe = stack.enter_context(FileIO(reading)), stack.enter_context(FileIO(writing, "wb"))
         stream = DeviceStream(device, output, pipe, size_bytes)

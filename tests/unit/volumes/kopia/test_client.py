@@ -104,6 +104,9 @@ IMAGE = b"\1" * MEBIBYTE + bytes(MEBIBYTE) + b"\2" * (MEBIBYTE // 2) + bytes(MEB
 USED = b"\xff" * 4 * MEBIBYTE
 
 
+MOVED = "snapshot-data-upload-download/kopia/shop/data"
+
+
 def entry(name: str = NAME, size: int = len(IMAGE), obj: str = "Ix" + "c" * 32) -> str:
     return f"-rwxrwxrwx {size} 1754-08-30 22:43:41 UTC {obj} {name}"
 
@@ -177,6 +180,7 @@ async def test_an_image_whose_list_is_itself_a_list_is_read_by_its_object(images
     [
         ({}, 2621439, r"dest dev\(.*/device\) size is too small \(2621439 vs. 2621440\)"),
         ({"size": None}, 2621440, r"size is too small \(2621440 vs. 3145728\)"),
+        ({"source": MOVED}, 2621440, r"size is too small \(2621440 vs. 3145728\)"),
         ({"size": "3145729"}, 4 << 20, rf"unexpected size \(3145728 vs. 3145729\) for bdev object {NAME}"),
         (
             {"listed": f"{entry()}\n{entry('b')}"},
@@ -186,7 +190,15 @@ async def test_an_image_whose_list_is_itself_a_list_is_read_by_its_object(images
         ({"listed": ""}, 4 << 20, r"unexpected number of bdev object \(0\)"),
         ({"listed": entry().replace("-", "d", 1)}, 4 << 20, r"unexpected number of bdev object \(1\)"),
     ],
-    ids=["too small", "too small without a tag", "larger than its file", "two", "none", "a directory"],
+    ids=[
+        "too small",
+        "too small without a tag",
+        "too small for what is no image",
+        "larger than its file",
+        "two",
+        "none",
+        "a directory",
+    ],
 )
 async def test_what_is_not_an_image_of_that_device_is_refused_before_a_byte_is_written(
     images: Images, answers: dict[str, Any], device_bytes: int, message: str
@@ -224,7 +236,7 @@ async def test_the_error_of_a_program_is_told_and_not_the_lack_of_its_output(ima
 async def test_the_error_of_a_device_is_told_and_ends_the_program(images: Images) -> None:
     images.device.unlink()
     images.device.symlink_to("/dev/full")
-    images.answer(source="snapshot-data-upload-download/kopia/shop/data", show="yes")
+    images.answer(source=MOVED, listed=entry(size=0), show="yes")
     with pytest.raises(CommandFailed, match=r"command=write.*/device: No space left on device"):
         await images.fill()
 
