@@ -110,7 +110,8 @@ async def _restore_claimed(visit: ItemVisit, item: JSONObject, handlers: Sequenc
         item = await handler.before(item)
     for handler in handlers:
         for needed in await handler.needed_first(item):
-            await _restore_additional(visit, needed, is_forced=True)
+            # As with actions: a tenant's limits are filters, too.
+            await _restore_additional(visit, needed, is_forced=run.request.limits is None)
     reset_metadata(item)
     acted = await run_actions(visit, item, partial(_restore_additional, visit))
     for handler in handlers:

@@ -56,7 +56,7 @@ def of_csi(harness: Harness) -> Harness:
         ({}, {**HERE, "excluded_resources": [SNAPSHOTS, CONTENTS]}),
         ({}, {**HERE, "label_selector": LabelSelector(match_labels={"app": "db"})}),
         ({"policies": read_restore_policies(CLAIMS_ONLY).filters}, HERE),
-        ({"limits": TENANT}, {**HERE, "included_resources": [CLAIMS]}),
+        ({"limits": TENANT}, {**HERE, "label_selector": LabelSelector(match_labels={"app": "db"})}),
     ],
     ids=["all kinds", "claims and volumes", "no snapshots", "labels", "policy", "tenant"],
 )
@@ -79,8 +79,13 @@ async def test_a_claim_brings_its_own_snapshot_and_no_other_whatever_the_filters
 
 
 @pytest.mark.spec("AFT-111")
-@pytest.mark.parametrize("why", ["it exists", "no volumes are wanted", "the snapshot is another backup's"])
+@pytest.mark.parametrize(
+    "why", ["it exists", "no volumes are wanted", "the snapshot is another backup's", "limits of a tenant"]
+)
 async def test_no_snapshot_is_brought_for_a_claim_that_gets_none(of_csi: Harness, why: str) -> None:
+    """What a tenant may not have is among the filters of the restore."""
+    if why.startswith("limits"):
+        of_csi.request_fields = {"limits": TENANT}
     items = saved_in("ns-1", backup="another" if why.startswith("the snapshot") else "backup-1")
     if why == "it exists":
         of_csi.world.put(claim("data"))

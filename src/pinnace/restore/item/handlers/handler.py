@@ -43,7 +43,10 @@ class RestoreHandler(ItemHandler[ItemVisit]):
         """Before the item is claimed: it does not count as restored if it is left out here."""
 
     async def needed_first(self, item: JSONObject) -> Sequence[ResourceIdentifier]:
-        """The items of the backup that come before the actions of this one, whatever the filters say."""
+        """The items of the backup that come before the actions of this one, whatever the filters say.
+
+        For tenants, whose limits are filters, only those that the filters admit by kind.
+        """
         return ()
 
     async def after(self, sent: Prepared, applied: Applied) -> None:
