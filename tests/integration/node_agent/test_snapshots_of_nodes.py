@@ -23,6 +23,7 @@ from pinnace.kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    SECRETS,
 )
 from tests.support.cluster.csi_cluster import SPREAD, CSICluster
 from tests.support.cluster.pods import busybox_pod, exec_in_pod
@@ -37,6 +38,7 @@ REFUSED = "1 node(s) didn't match Pod's node affinity/selector"
 
 TIMES = "cd /{volume} && find . ! -path . '(' -type d -o -type l ')' -exec stat -c '%n %Y' {{}} + | sort"
 """Times of directories and links, which kopia itself does not bring back."""
+KEY = "volume-key"
 NO_IMAGE = "localhost/no-such-image:1"
 FAST_CLONES = {"csi.vsphere.volume/fast-provisioning": "true"}
 """Annotations of claims whose volumes cannot be attached where their source is attached."""
@@ -84,6 +86,7 @@ async def app(avoided: Node, csi_storage: CSICluster, quiet_stage: Stage) -> Asy
 
 @pytest.mark.timeout(900)  # two nodes that start, and three backups of which one waits for an image in vain
 @pytest.mark.found("S6", "S7", "S8", "S10")
+@pytest.mark.spec("AFT-175")
 async def test_snapshots_that_each_node_takes_are_restored_moved_and_deleted(
     app: Stage, node_cluster: NodeCluster, csi_storage: CSICluster
 ) -> None:
@@ -138,9 +141,17 @@ async def test_snapshots_that_each_node_takes_are_restored_moved_and_deleted(
 async def check_fast_clones(stage: Stage, source: Node) -> None:
     """The scheduler is told not to put the clone of an attached volume on its node.
 
-    The clone can be used nowhere else with this driver, so its pod waits until the transfer is canceled.
+    The clone can be used nowhere else with this driver, so its pod waits until the transfer is canceled. Both
+    transfers share the copy of a Secret until then.
     """
-    annotated = {"backupPVC": {SPREAD.name: {"annotations": FAST_CLONES}}}
+    key = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": KEY}, "data": {"pass": "czNjcjN0"}}
+    await stage.client.create(SECRETS, key, stage.app)
+    annotated = {
+        "backupPVC": {
+            SPREAD.name: {"annotations": FAST_CLONES, "secretNames": [KEY]},
+            SPREAD.late_class: {"secretNames": [KEY]},
+        }
+    }
     async with daemon_set(stage, annotated):
         await stage.begin_backup("clone", snapshotMoveData=True, includedResources=["persistentvolumeclaims"])
         pods: list[JSONObject] = []
@@ -156,10 +167,20 @@ async def check_fast_clones(stage: Stage, source: Node) -> None:
             "nodeSelectorTerms"
         ]
         assert {"key": HOSTNAME, "operator": "NotIn", "values": [source.name]} in term["matchExpressions"]
-        for upload in await uploads_of(stage, "clone"):
+        uploads = await uploads_of(stage, "clone")
+        await eventually(lambda: is_shared(stage, uploads))
+        for upload in uploads:
             name = upload["metadata"]["name"]
             await stage.client.patch(DATA_UPLOADS, name, {"spec": {"cancel": True}}, stage.site.namespace)
         await ended(stage, "backups", "clone")
+    assert await stage.client.list_all(SECRETS, stage.site.namespace, label_selector=labels.COPIED_FOR) == []
+
+
+async def is_shared(stage: Stage, uploads: list[JSONObject]) -> bool:
+    """Whether a copy of the Secret has all these DataUploads as its owners."""
+    found = await stage.client.list_all(SECRETS, stage.site.namespace, label_selector=labels.COPIED_FOR)
+    owners = {owner["uid"] for copy in found for owner in copy["metadata"]["ownerReferences"]}
+    return len(uploads) == 2 and owners == {upload["metadata"]["uid"] for upload in uploads}
 
 
 def told_of(pod: JSONObject) -> str:

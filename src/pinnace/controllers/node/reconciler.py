@@ -371,7 +371,8 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         await self._work.discard(pod_volume)
 
     def _completed(self, members: JSONObject) -> JSONObject:
-        return self._terminal(TransferPhase.COMPLETED) | members
+        """The status of work that is done, without what a server wrote of it meanwhile."""
+        return {**self._terminal(TransferPhase.COMPLETED), "message": None, **members}
 
     def _failed(self, message: str) -> JSONObject:
         return {**self._terminal(TransferPhase.FAILED), "message": message}

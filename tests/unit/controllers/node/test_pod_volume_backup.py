@@ -484,6 +484,22 @@ async def test_work_in_flight_that_a_user_cancels_ends_as_canceled(world: NodeWo
     assert "completionTimestamp" in status
 
 
+@pytest.mark.spec("AFT-169")
+async def test_a_volume_that_is_saved_has_no_message_of_a_cancel_that_came_too_late(world: NodeWorld) -> None:
+    """It would be a warning of the backup that the volume lacks something."""
+    world.add_backup()
+    world.restic.until = asyncio.Event()
+    task = asyncio.create_task(world.save())
+    await world.restic.working.wait()
+    stored = world.cluster.stored("podvolumebackups", "pvb")
+    stored["status"]["message"] = "it was canceled, as its Backup b1 did not wait for it any longer"
+    world.restic.until.set()
+
+    status = await task
+
+    assert (status["phase"], status.get("message")) == ("Completed", None)
+
+
 async def test_work_that_is_canceled_before_it_begins_is_never_begun(world: NodeWorld) -> None:
     world.add_backup()["spec"]["cancel"] = True
 
