@@ -22,6 +22,7 @@ from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.options import MAINTENANCE_FREQUENCY
 from pinnace.controllers.shared.pod_volumes import PodVolumes, SnapshotForgetter
 from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.waiting_pods import WAIT_CONTAINER
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import NODES, PODS, SECRETS, velero
@@ -131,7 +132,10 @@ def _node(site: Site) -> str:
 
 
 async def add_pod(site: Site, name: str, *, volumes: str) -> None:
-    """A pod that counts as running, with two volumes of its own and the wish to save some."""
+    """A pod that counts as running, with two volumes of its own and the wish to save some.
+
+    It has the container that waits for data, as if it had been restored before.
+    """
     mounts = [{"name": volume, "mountPath": f"/{volume}"} for volume in ("data", "cache")]
     pod = {
         "apiVersion": "v1",
@@ -140,6 +144,7 @@ async def add_pod(site: Site, name: str, *, volumes: str) -> None:
         "spec": {
             "nodeName": _node(site),
             "automountServiceAccountToken": False,
+            "initContainers": [{"name": WAIT_CONTAINER, "image": "main"}],
             "containers": [{"name": "main", "image": "main", "volumeMounts": mounts}],
             "volumes": [{"name": "data", "emptyDir": {}}, {"name": "cache", "emptyDir": {}}],
         },
