@@ -1,6 +1,5 @@
 """The rules of a ConfigMap with resource modifiers: reading and validation. Pure. (docs/spec: BEY 5.3)"""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,6 +12,8 @@ from pinnace.api.selection.globs import Glob, GlobError
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.strict_yaml import only_document, read_yaml
+from pinnace.restore.modifiers.expression_syntax import ExpressionError
+from pinnace.restore.modifiers.expressions import NameExpression
 from pinnace.restore.modifiers.json_patch import Op, PatchError, PatchOperation, pointer
 from pinnace.restore.modifiers.values import value_of
 
@@ -91,7 +92,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     resources: ResourceGlob
     namespaces: IncludesExcludes
-    name: re.Pattern[str] | None
+    name: NameExpression | None
     labels: Selector
     matches: Sequence[PatchOperation]
     operations: Sequence[PatchOperation] = ()
@@ -155,15 +156,15 @@ def _patches_of(raw: _Rule) -> tuple[tuple[str, Sequence[object] | None], ...]:
     )
 
 
-def regex(text: str) -> re.Pattern[str] | None:
+def regex(text: str) -> NameExpression | None:
     """The compiled expression; None for an empty one. Raises ModifierError."""
     if not text:
         return None
     if len(text) > _MAX_REGEX_CHARACTERS:
         raise ModifierError(f"resourceNameRegex is longer than {_MAX_REGEX_CHARACTERS} characters")
     try:
-        return re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
+        return NameExpression(text)
+    except ExpressionError as error:
         raise ModifierError(f'resourceNameRegex "{text}" is not a regular expression: {error}') from error
 
 
