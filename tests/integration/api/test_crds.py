@@ -332,7 +332,7 @@ async def test_the_schema_of_containers_is_that_of_the_api_server(control_plane:
 
 
 @pytest.mark.usefixtures("crds")
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [*VERSIONS, "main"])
 async def test_backups_that_a_velero_server_wrote_are_stored_without_loss(
     client: KubeClient, namespace: str, tmp_path: Path, version: str
 ) -> None:
