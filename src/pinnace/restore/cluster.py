@@ -11,6 +11,7 @@ from pinnace.archive.eventlog import EventLog
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
+from pinnace.runs.activity import Activity
 
 
 class ClusterClient(Protocol):
@@ -74,12 +75,14 @@ class TargetCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
+        activity: told which of them are waited for.
     """
 
     client: ClusterClient
     log: EventLog
     clock: Clock
     terminating_timeout_seconds: float
+    activity: Activity = msgspec.field(default_factory=Activity)
 
 
 class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):

@@ -92,6 +92,16 @@ class Activity(msgspec.Struct):
         self.kinds.pop(resource, None)
         self.unknown.discard(resource)
 
+    def wait_for(self, what: str) -> None:
+        """Record that the run waits for something, until `waited_for`; once, however often it is said."""
+        if what not in self.waiting:
+            self.waiting.append(what)
+
+    def waited_for(self, what: str) -> None:
+        """Record that the run does not wait for that any more, if it did."""
+        if what in self.waiting:
+            self.waiting.remove(what)
+
     def sent(self, size_bytes: int) -> None:
         """Record that the store has read more bytes of the files that are uploaded, or is sent them again."""
         self.sent_bytes = min(self.sent_bytes + size_bytes, self.upload_bytes)

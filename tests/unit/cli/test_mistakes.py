@@ -400,6 +400,18 @@ def test_a_backup_or_schedule_with_a_location_that_is_unavailable_is_warned_abou
     assert told in capsys.readouterr().err
 
 
+def test_a_read_only_location_is_warned_of_by_what_writes_to_it(
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.add(velero("backupstoragelocations"), "default", spec={"accessMode": "ReadOnly"})
+    cluster.add(BACKUPS, "a", spec={"storageLocation": "default"}, status={"phase": "Completed"})
+    told = "is read-only, and the server refuses backups into it\n"
+
+    for words, is_warned in (("backup create b", True), ("restore create --from-backup a", False)):
+        assert run(words.split()) == 0
+        assert (told in capsys.readouterr().err) == is_warned
+
+
 def test_without_a_marked_default_the_location_of_that_name_is_the_one_that_is_warned_about(
     cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

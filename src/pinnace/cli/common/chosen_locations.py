@@ -21,13 +21,14 @@ async def check_locations(backend: ServerBackend, storage: str, snapshots: Seque
         await backend.object(VOLUME_SNAPSHOT_LOCATIONS.name, each)
 
 
-async def warn_of_unavailable(backend: ServerBackend, storage: str) -> None:
-    """Warn if the server could not use the storage location when it looked last.
+async def warn_of_unavailable(backend: ServerBackend, storage: str, *, writes: bool = True) -> None:
+    """Warn if the server could not use the storage location when it looked last, or may not write to it.
 
     It is not an error: the location may be available when a backup begins.
 
     Args:
         storage: the name; empty for the default location.
+        writes: whether a read-only location is of no use.
     """
     try:
         found = await backend.objects(BACKUP_STORAGE_LOCATIONS.name)
@@ -37,9 +38,11 @@ async def warn_of_unavailable(backend: ServerBackend, storage: str) -> None:
     marked = (name for name, each in by_name.items() if mapping(each, "spec").get("default"))
     name = storage or next(marked, DEFAULT_LOCATION)
     state = mapping(by_name.get(name), "status")
+    called = f"storage location {name}" if storage else f"storage location {name}, the default,"
+    if writes and mapping(by_name.get(name), "spec").get("accessMode") == "ReadOnly":
+        complain(f"WARNING: {called} is read-only, and the server refuses backups into it")
     if state.get("phase") == BackupStorageLocationPhase.UNAVAILABLE:
         why = f": {state['message']}" if state.get("message") else ""
-        called = f"storage location {name}" if storage else f"storage location {name}, the default,"
         looked = past(text(by_name[name], "status", "lastValidationTime"), SYSTEM_CLOCK.now())
         again = f" (a server looked {looked}; `{program_name()} doctor` has it look again)"
         complain(f"WARNING: {called} is Unavailable{why}{again if looked != 'n/a' else ''}")

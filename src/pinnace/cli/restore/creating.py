@@ -144,7 +144,7 @@ async def _submit(
             await say_source(client, source)
             _warn_of_phase(source, allows_failed=bool(options.allow_failed))
             if location := text(source, "spec", "storageLocation"):
-                await warn_of_unavailable(backend, location)
+                await warn_of_unavailable(backend, location, writes=False)
         if options.namespace_mappings and source is not None:
             from pinnace.cli.restore.mapped import check_mapping  # few restores need it
 

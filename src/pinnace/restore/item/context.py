@@ -95,6 +95,7 @@ class RestoreRun:
             log=self.log,
             clock=self.cluster.clock,
             terminating_timeout_seconds=self.settings.terminating_timeout_seconds,
+            activity=self.request.activity,
         )
 
     @cached_property

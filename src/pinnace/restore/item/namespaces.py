@@ -56,6 +56,7 @@ class NamespaceKeeper:
         self._log = target.log
         self._clock = target.clock
         self._terminating_timeout_seconds = target.terminating_timeout_seconds
+        self._activity = target.activity
         self._on_created = on_created
         self._may_create = may_create
         self._answers: dict[str, NamespaceError | None] = {}
@@ -155,6 +156,7 @@ class NamespaceKeeper:
             TimeoutError: it is still being deleted.
         """
         found: JSONObject | None = None
+        deletion = f"namespace {name} to be deleted"
 
         async def settled() -> bool:
             nonlocal found
@@ -165,11 +167,15 @@ class NamespaceKeeper:
                 return True
             if is_terminating(found):
                 self._log.debug("Namespace is terminating, waiting", namespace=name)
+                self._activity.wait_for(deletion)
                 return False
             return True
 
-        if not await poll(settled, clock=self._clock, timeout_seconds=self._terminating_timeout_seconds):
-            raise TimeoutError("timed out waiting for the condition")
+        try:
+            if not await poll(settled, clock=self._clock, timeout_seconds=self._terminating_timeout_seconds):
+                raise TimeoutError("timed out waiting for the condition")
+        finally:
+            self._activity.waited_for(deletion)
         return found
 
     def _compare(self, original: str, target: str, found: JSONObject, results: Results) -> None:

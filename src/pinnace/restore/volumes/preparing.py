@@ -133,6 +133,7 @@ class VolumePreparer:
         self._claims_with_data = saved.claims_with_data
         self._restorer = restorer
         self._terminating_timeout_seconds = target.terminating_timeout_seconds
+        self._activity = target.activity
         self._clock = target.clock
         self._log = target.log
         self._new_uuid = new_uuid
@@ -283,11 +284,14 @@ class VolumePreparer:
     async def _is_wanted(self, ref: ItemRef) -> bool:
         """Wait while a volume of this name is being deleted; return whether there is none afterwards."""
         wanted = False
+        deletion = f"volume {ref.name} to be deleted"
 
         async def settled() -> bool:
             nonlocal wanted
             state = await self._state_in_cluster(ref.name)
             wanted = state is _InCluster.ABSENT
+            if state is _InCluster.TERMINATING:
+                self._activity.wait_for(deletion)
             return state is not _InCluster.TERMINATING
 
         timeout_seconds = self._terminating_timeout_seconds
@@ -301,6 +305,8 @@ class VolumePreparer:
             )
         except KubeError as error:
             problem = str(error)
+        finally:
+            self._activity.waited_for(deletion)
         raise ItemError(
             ref.notice(
                 Code.VOLUME_NOT_RESTORED,

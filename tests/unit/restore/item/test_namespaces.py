@@ -14,6 +14,7 @@ from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper, namespace_manifest, under_name
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.results import Results
+from pinnace.runs.activity import Activity
 from tests.support.tasks import settled
 from tests.unit.restore.world import (
     Harness,
@@ -30,8 +31,13 @@ TERMINATING = obj("Namespace", "ns-1", status={"phase": "Terminating"})
 async def test_a_namespace_that_stays_in_deletion_is_waited_for_once(harness: Harness) -> None:
     harness.options = RestoreSettings(terminating_timeout_seconds=600, workers=1)
     harness.world.put(TERMINATING)
+    activity, shown = Activity(), set[tuple[str, ...]]()
+    harness.request_fields = {"activity": activity}
+    harness.clock.on_sleep = lambda: shown.add(tuple(activity.waiting))
 
     results = await harness.restore(configmap("a"), configmap("b"), configmap("c"), pod("p", "ns-2"))
+
+    assert (shown, activity.waiting) == ({("namespace ns-1 to be deleted",)}, [])
 
     text = "error getting namespace ns-1: timed out waiting for the condition"
     assert results.errors.velero == [text] * 3
@@ -180,7 +186,11 @@ async def test_an_item_that_is_cancelled_while_it_asks_leaves_the_namespace_to_t
             return obj("Namespace", "ns-1")
 
     target = SimpleNamespace(
-        client=SlowWorld(), log=None, clock=SystemClock(), terminating_timeout_seconds=1.0
+        client=SlowWorld(),
+        log=None,
+        clock=SystemClock(),
+        terminating_timeout_seconds=1.0,
+        activity=Activity(),
     )
     keeper = NamespaceKeeper(
         cast(Any, target),

@@ -16,6 +16,7 @@ from pinnace.kube.errors import Forbidden
 from pinnace.restore.collaborators import RestoreCollaborators
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.volumes.preparing import PreparedVolumes, VolumeSource, adjust_claim, decide
+from pinnace.runs.activity import Activity
 from tests.support.volumes.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import (
     Harness,
@@ -276,6 +277,9 @@ async def test_a_volume_that_is_being_deleted_is_waited_for(
     maker = Snapshotter()
     with_snapshot(harness, maker)
     harness.options = RestoreSettings(terminating_timeout_seconds=5)
+    activity, shown = Activity(), set[tuple[str, ...]]()
+    harness.request_fields = {"activity": activity}
+    harness.clock.on_sleep = lambda: shown.add(tuple(activity.waiting))
     for item in around:
         harness.world.put(item)
 
@@ -285,6 +289,8 @@ async def test_a_volume_that_is_being_deleted_is_waited_for(
         "error waiting on in-cluster persistentvolume pv-1: timed out waiting for the condition"
     ]
     assert maker.made == []
+    assert ("volume pv-1 to be deleted",) in shown
+    assert activity.waiting == []
 
 
 async def test_a_volume_that_is_deleted_in_time_is_made_from_its_snapshot(harness: Harness) -> None:
