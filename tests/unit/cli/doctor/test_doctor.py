@@ -134,6 +134,25 @@ def test_a_location_that_cannot_be_used_is_a_problem_and_the_cluster_is_checked_
     assert found["clocks"][0]["level"] == "OK"
 
 
+def test_a_folder_inside_of_a_location_is_a_problem(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "backups" / "nightly"
+    folder.mkdir(parents=True)
+    (folder / "velero-backup.json").touch()
+
+    code, found = report(capsys, "--location", str(folder))
+
+    assert code == 1
+    (finding,) = found["locations"]
+    assert finding["level"] == "PROBLEM"
+    assert finding["message"].endswith(
+        f"the folder of backup nightly, inside of a location: write --location {tmp_path}"
+    )
+    assert [path.name for path in folder.iterdir()] == ["velero-backup.json"]
+    assert cluster.writes() == []
+
+
 def test_locks_in_a_location_are_a_warning(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
