@@ -111,10 +111,8 @@ WITH_A_SERVER = [
     ),
     Mistake("\N{EN DASH}n velero backup get", "copied texts have it: write -n"),
     Mistake("backup create b --snapshot-volumes false", "[NAME]; '=' joins a flag and false, as in --FLAG=f"),
-    Mistake(
-        "backup delete --all --confirm -n velro", "Namespace velro does not exist; did you mean velero?", 0
-    ),
-    Mistake("schedule pause --all -n velro", "Namespace velro does not exist; did you mean velero?", 0),
+    Mistake("backup delete --all --confirm -n velro", "velro does not exist; did you mean velero?\n", 0),
+    Mistake("schedule pause --all -n velro", "Namespace velro does not exist; did you mean velero?\n", 0),
     Mistake("backup nightly", "its commands are create, delete, describe, "),
     Mistake("schedule run nightly", "`pinnace backup create --from-schedule nightly` makes a backup of it"),
     Mistake("backup get --sort-by .a[", "invalid --sort-by: cannot read"),

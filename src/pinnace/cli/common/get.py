@@ -147,7 +147,7 @@ async def nothing_found(backend: Backend, kind: PrintedKind, selector: str) -> s
     with_labels = f" match {selector!r}" if selector else ""
     text = f"No {kind.noun}s in {backend.title}{with_labels}."
     if why := await backend.why_empty(kind.plural):
-        text += f" {why[0].upper()}{why[1:]}" + ("" if why.endswith("?") else ".")
+        text += f" {_sentence(why)}"
     elif not selector and await backend.absence():
         text += " No server runs there; -n names the namespace of one."
     return text
@@ -157,7 +157,11 @@ async def say_why_empty(settings: Settings, kind: PrintedKind) -> None:
     """Say on stderr why there may be none, such as a namespace that does not exist, if that is known."""
     async with open_backend(settings) as backend:
         if why := await backend.why_empty(kind.plural):
-            complain(f"{why[0].upper()}{why[1:]}.")
+            complain(_sentence(why))
+
+
+def _sentence(why: str) -> str:
+    return f"{why[0].upper()}{why[1:]}" + ("" if why.endswith("?") else ".")
 
 
 def print_list(objects: Sequence[JSONObject], kind: PrintedKind, output: OutputFlags) -> None:

@@ -27,7 +27,7 @@ def schedule_table(clock: Clock = SYSTEM_CLOCK) -> Table:
             ("SELECTOR", lambda obj: cells.selector(template(obj).get("labelSelector"))),
             ("PAUSED", lambda obj: "true" if cells.spec(obj).get("paused") is True else "false"),
         ),
-        expendable=("SELECTOR", "CREATED", "BACKUP TTL"),
+        expendable=("SELECTOR", "CREATED", "BACKUP TTL", "SCHEDULE", "LAST BACKUP"),
         wide=_age(now),
     )
 

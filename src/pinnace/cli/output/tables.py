@@ -32,7 +32,15 @@ def backup_table(clock: Clock = SYSTEM_CLOCK) -> Table:
         ),
         sort=sort_backups,
         optional=frozenset({"QUEUE POSITION"}),
-        expendable=("SELECTOR", "STORAGE LOCATION", "EXPIRES", "WARNINGS"),
+        expendable=(
+            "SELECTOR",
+            "STORAGE LOCATION",
+            "EXPIRES",
+            "WARNINGS",
+            "QUEUE POSITION",
+            "ERRORS",
+            "CREATED",
+        ),
         wide=(("SIZE", cells.tarball_size), *_of_runs("itemsBackedUp", now)),
     )
 
@@ -75,6 +83,6 @@ def restore_table(clock: Clock = SYSTEM_CLOCK) -> Table:
             ("CREATED", cells.moment("metadata", "creationTimestamp")),
             ("SELECTOR", lambda obj: cells.selector(cells.spec(obj).get("labelSelector"))),
         ),
-        expendable=("SELECTOR", "CREATED", "STARTED", "COMPLETED", "WARNINGS"),
+        expendable=("SELECTOR", "CREATED", "STARTED", "COMPLETED", "WARNINGS", "ERRORS", "BACKUP"),
         wide=_of_runs("itemsRestored", clock.now()),
     )
