@@ -278,7 +278,7 @@ async def test_a_volume_that_is_being_deleted_is_waited_for(
     with_snapshot(harness, maker)
     harness.options = RestoreSettings(terminating_timeout_seconds=5)
     activity, shown = Activity(), set[tuple[str, ...]]()
-    harness.request_fields = {"activity": activity}
+    harness.request_fields = {**harness.request_fields, "activity": activity}
     harness.clock.on_sleep = lambda: shown.add(tuple(activity.waiting))
     for item in around:
         harness.world.put(item)
