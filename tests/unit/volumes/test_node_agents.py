@@ -2,6 +2,7 @@
 
 import pytest
 
+from pinnace.doctor.server import read_agents
 from pinnace.notices.codes import Code
 from pinnace.volumes.agent_settings import named_in
 from pinnace.volumes.node_agents import ROLE, NodeAgents
@@ -88,6 +89,18 @@ async def test_agents_without_a_daemon_set_are_found_by_the_label_of_their_pods(
     cluster.add("daemonsets", "node-agent", spec={"selector": {"matchExpressions": [expression]}})
     cluster.add("pods", "server", status=status)
     assert await agents.why_none() == "none of the pods of the DaemonSet velero/node-agent is ready"
+
+
+async def test_the_doctor_and_a_backup_look_for_the_same_agents(cluster: ScriptedCluster) -> None:
+    for name, unschedulable in (("n1", False), ("n2", False), ("n3", True)):
+        cluster.add("nodes", name, namespace="", spec={"unschedulable": unschedulable})
+
+    facts = await read_agents(cluster.client, NAMESPACE)
+    assert (facts.are_installed, facts.nodes, facts.with_agent) == (True, ["n1", "n2"], set())
+
+    del cluster.stored("pods", "agent")["metadata"]["deletionTimestamp"]
+    assert (await read_agents(cluster.client, NAMESPACE)).with_agent == {"n1"}
+    assert not (await read_agents(ScriptedCluster().client, NAMESPACE)).are_installed
 
 
 @pytest.mark.parametrize(
