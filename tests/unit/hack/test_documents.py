@@ -350,7 +350,7 @@ def test_the_page_names_each_setting_of_a_store_and_each_that_is_refused(config:
 
 
 def test_the_page_has_the_order_of_a_restore() -> None:
-    order = text("docs/reference/restores.md").split("## Order")[1].split("A server's")[0]
+    order = text("docs/reference/restores.md").split("## Order")[1].split("Configurations")[0]
 
     assert re.findall(r"`(.+?)`", order) == [*DEFAULT_PRIORITIES, *DEFAULT_LAST]
 
