@@ -9,11 +9,14 @@ from types import ModuleType
 import click
 import msgspec
 import pytest
+import yaml
 
 from bench.results import RESULTS
 from hack.reference import EXIT_CODES, environment
 from pinnace.api.definitions.spec_fields import NOT_SUPPORTED
+from pinnace.api.node_agent_config import read_node_agent_config
 from pinnace.api.objects import JSONObject
+from pinnace.api.resource_policies import read_policies
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.cli.common.refused import OF_BACKUPS, OF_INSTALL
@@ -24,6 +27,8 @@ from pinnace.cli.program import cli
 from pinnace.csi.snapshots import CSIError, choose_class
 from pinnace.installing.options import InstallOptions
 from pinnace.installing.resources import resources
+from pinnace.nonadmin.settings.admin import read_settings
+from pinnace.restore.modifiers.rules import read_rules
 from pinnace.restore.selection.order import DEFAULT_LAST, DEFAULT_PRIORITIES
 from pinnace.restore.selection.validation import NON_RESTORABLE
 from pinnace.storage.azure import config as azure
@@ -347,6 +352,29 @@ def test_the_page_names_each_setting_of_a_store_and_each_that_is_refused(config:
     listed = set(re.findall(r"`(\w+)`", text("docs/reference/object-stores.md")))
     assert len(settings) > 5
     assert settings <= listed
+
+
+def documents_of(page: str, language: str, start: str) -> list[str]:
+    """The blocks of a page that begin so."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", text(page), re.S | re.M)
+    return [block for block in found if block.startswith(start)]
+
+
+def test_the_documents_in_the_pages_are_accepted() -> None:
+    policies = documents_of("docs/tasks/choose-what-to-back-up.md", "yaml", "version: v1")
+    (modifiers,) = documents_of("docs/tasks/restore.md", "yaml", "version: v1")
+    settings = documents_of("docs/reference/node-agent.md", "json", "{")
+
+    assert [bool(read_policies(each)) for each in policies] == [True] * 3
+    assert len(read_rules({"data": {"rules.yaml": modifiers}})) == 3
+    assert [read_node_agent_config(each)[1] for each in settings] == [[], []]
+
+
+def test_the_settings_for_tenants_in_the_pages_are_accepted() -> None:
+    for page in ("docs/tasks/self-service.md", "docs/reference/self-service.md"):
+        (config_map,) = documents_of(page, "yaml", "apiVersion: v1\nkind: ConfigMap")
+        entry = yaml.safe_load(config_map)["data"]["settings.yaml"]
+        assert read_settings(yaml.safe_load(entry)).backup["ttl"] == "168h"
 
 
 def test_the_page_has_the_order_of_a_restore() -> None:
