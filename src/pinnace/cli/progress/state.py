@@ -107,7 +107,13 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     def eta_seconds(self) -> float | None:
         """The remaining time; None as long as it cannot be estimated."""
         seconds, done = self.seconds - self.first_seconds, self.done - self.first_done
-        if self.at_least or seconds < _ETA_AFTER_SECONDS or done <= 0 or self.done >= self.total:
+        if (
+            self.at_least
+            or self.away is not None
+            or seconds < _ETA_AFTER_SECONDS
+            or done <= 0
+            or self.done >= self.total
+        ):
             return None
         if done < _ETA_AFTER_SHARE * self.total and seconds < _ETA_ANYWAY_SECONDS:
             return None

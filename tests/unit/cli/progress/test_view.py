@@ -243,6 +243,7 @@ def test_a_lower_bound_has_no_bar_and_no_remaining_time() -> None:
         "5/s  0:10  ETA 0:10"
     )
     assert "ETA" not in main_line("backup", State(done=50, total=100, seconds=2), 80, BLOCKS)
+    assert State(done=50, total=100, seconds=10, away=AWAY).eta_seconds is None
 
 
 @pytest.mark.found("row 99")
