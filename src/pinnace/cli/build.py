@@ -13,6 +13,7 @@ from pinnace.api.selection.validation import metadata_errors, namespace_list_err
 from pinnace.api.values.default_names import stamped_name
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
+from pinnace.api.velero.schedule import backup_annotations
 from pinnace.cli.common.options import (
     BackupContentOptions,
     BackupFilterOptions,
@@ -129,7 +130,6 @@ def backup_from_schedule(
     )
     template = spec.get("template") or {}
     given = template.get("metadata") or {}
-    annotations = given.get("annotations")
     all_labels = {
         # What the template has replaces what the Schedule has. (docs/spec: BEY 7.1)
         **(given.get("labels") or meta.get("labels") or {}),
@@ -141,10 +141,7 @@ def backup_from_schedule(
             name=name or stamped_name(meta["name"], now),
             namespace=namespace,
             labels=all_labels,
-            annotations={
-                **(annotations if annotations is not None else meta.get("annotations") or {}),
-                **options.annotations,
-            },
+            annotations={**backup_annotations(schedule), **options.annotations},
             owner_references=owners,
         )
     )

@@ -27,7 +27,7 @@ from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, known_time, parse_time
-from pinnace.api.velero.schedule import Schedule, SchedulePhase
+from pinnace.api.velero.schedule import Schedule, SchedulePhase, backup_annotations
 from pinnace.backup.request import movement_errors, ttl_errors
 from pinnace.controllers.shared.clocks import CLOCK_DIFFERENCE, is_ahead
 from pinnace.controllers.shared.parts import Parts
@@ -55,9 +55,6 @@ _AGAIN_SECONDS: Final = 60.0
 
 _WEBHOOK: Final = "webhook"
 """In the API server's error when an admission webhook does not answer, which can last."""
-
-_OF_VERIFICATION: Final = frozenset({labels.VERIFY, labels.VERIFY_READ_DATA, labels.LAST_VERIFICATION})
-"""Annotations that are about the Schedule, and which its Backups do not get."""
 
 _NAME_TAKEN_SECONDS: Final = 1.0
 
@@ -448,11 +445,8 @@ def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo) -> JSONObject:
         "namespace": metadata["namespace"],
         "labels": own_labels,
     }
-    annotations = given.get("annotations")
-    if annotations is None:
-        annotations = metadata.get("annotations") or {}
-    if kept := {key: value for key, value in annotations.items() if key not in _OF_VERIFICATION}:
-        made["annotations"] = kept
+    if annotations := backup_annotations(obj):
+        made["annotations"] = annotations
     if spec.get("useOwnerReferencesInBackup"):
         owner = {"apiVersion": API_VERSION, "kind": "Schedule", "name": name, "uid": metadata["uid"]}
         made["ownerReferences"] = [{**owner, "controller": True}]

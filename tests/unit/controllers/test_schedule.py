@@ -421,27 +421,33 @@ async def test_labels_of_the_template_take_the_place_of_those_of_the_schedule(sc
     assert obj["metadata"]["labels"] == {"b": "2"}
 
 
+TEAM = {labels.NAMESPACE_SELECTOR: "team=a"}
+"""A filter, which the annotations of the template do not take away."""
+
+
 @pytest.mark.spec("AFT-004")
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"annotations": {"a": "1"}}, {"a": "1"}),
-        ({"annotations": {}}, {}),
-        ({"annotations": None}, {"b": "2"}),
-        ({}, {"b": "2"}),
+        ({"annotations": {"a": "1"}}, {**TEAM, "a": "1"}),
+        ({"annotations": {labels.NAMESPACE_SELECTOR: "x"}}, {labels.NAMESPACE_SELECTOR: "x"}),
+        ({"annotations": {}}, TEAM),
+        ({"annotations": None}, {**TEAM, "b": "2"}),
+        ({}, {**TEAM, "b": "2"}),
     ],
 )
 async def test_annotations_of_the_template_take_the_place_of_those_of_the_schedule(
     scene: Scene, given: JSONObject, expected: dict[str, str]
 ) -> None:
     obj = scene.add("@hourly", spec={"template": {**TEMPLATE, "metadata": given}})
-    obj["metadata"]["annotations"] = {"b": "2"}
+    own = {**TEAM, "b": "2", labels.VERIFY: "@daily"}
+    obj["metadata"]["annotations"] = dict(own)
 
     await scene.reconcile()
 
     (backup,) = scene.world.all_of("backups").values()
     assert backup["metadata"].get("annotations", {}) == expected
-    assert obj["metadata"]["annotations"] == {"b": "2"}
+    assert obj["metadata"]["annotations"] == own
 
 
 @pytest.mark.spec("CTL-022")

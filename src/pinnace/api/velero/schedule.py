@@ -1,13 +1,14 @@
 """Schedule: Backups made repeatedly, by a cron expression. (docs/spec: API 4)"""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
-from pinnace.api import API_VERSION
+from pinnace.api import API_VERSION, labels
 from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, NullableTime
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.backup import BackupSpec
 
 
@@ -62,3 +63,19 @@ class Schedule(Struct, rename="camel", kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: ScheduleSpec = field(default_factory=ScheduleSpec)
     status: ScheduleStatus = field(default_factory=ScheduleStatus)
+
+
+_OF_VERIFICATION: Final = frozenset({labels.VERIFY, labels.VERIFY_READ_DATA, labels.LAST_VERIFICATION})
+"""Annotations that are about the Schedule, and which its Backups do not get."""
+
+
+def backup_annotations(schedule: JSONObject) -> dict[str, str]:
+    """The annotations of a Schedule's Backup: those of its template, else those of the Schedule. (BEY 7.1)
+
+    The labels of its namespaces are a filter, which holds unless the template has another one.
+    """
+    own = mapping(schedule, "metadata", "annotations")
+    given = mapping(schedule, "spec", "template", "metadata").get("annotations")
+    if given is not None:
+        own = {key: value for key, value in own.items() if key == labels.NAMESPACE_SELECTOR} | given
+    return {key: value for key, value in own.items() if key not in _OF_VERIFICATION}

@@ -213,7 +213,8 @@ def test_a_backup_from_a_schedule_has_its_template_labels_and_owner(
         "ofTheFuture": 1,
     }
     cluster.add(
-        SCHEDULES, "test", labels={"velero.io/test": "true"}, annotations={"note": "x"},
+        SCHEDULES, "test", labels={"velero.io/test": "true"},
+        annotations={"note": "x", "pinnace.io/verify": "@daily"},
         spec={"schedule": "@daily", "template": template},
     )  # fmt: skip
 
