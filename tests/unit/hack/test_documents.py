@@ -427,3 +427,25 @@ def test_the_codes_in_the_source_name_sections_of_the_specification() -> None:
     assert len(named) > 200
     assert sorted((code, section) for code, section in named if section not in sections[code]) == []
     assert attempts - set(re.findall(r"^\| (A\d+) \|", pages["NAC"], re.MULTILINE)) == set()
+
+
+def test_each_case_of_later_velero_is_proved_or_has_a_reason() -> None:
+    table = text("docs/spec/after-1.18.md").split("## 10. Cases")[1]
+    proved = {
+        case
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for case in re.findall(r"AFT-\d{3}", path.read_text(encoding="utf-8"))
+    }
+    states = {"done", "open", "not wanted"}
+    count = 0
+    for cells in (line.strip("|").split(" | ") for line in table.splitlines() if line.startswith("| `AFT")):
+        cases = [
+            f"AFT-{number:03}"
+            for first, last in re.findall(r"`AFT-(\d{3})`(?: to `AFT-(\d{3})`)?", cells[0])
+            for number in range(int(first), int(last or first) + 1)
+        ]
+        count += len(cases)
+        assert cells[2] in states
+        assert cells[2] == "done" or cells[3].strip(), f"{cases} without a reason"
+        assert cells[2] != "done" or set(cases) <= proved, f"{set(cases) - proved} named by no test"
+    assert count >= 120
