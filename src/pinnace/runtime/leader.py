@@ -159,7 +159,7 @@ class LeaderElector:
         await self._acquire()
         if self._leading.is_set():
             await self._keep()
-            await self._release()
+            await self.release()
 
     async def _acquire(self) -> None:
         while not self._sleeper.stopped:
@@ -265,7 +265,11 @@ class LeaderElector:
             self._written = None
             raise InvalidResponse(f"lease {self.name} was written, and the answer names another holder")
 
-    async def _release(self) -> None:
+    async def release(self) -> None:
+        """Let another candidate lead at once; `run` has ended. Call it only when no work of the leader runs.
+
+        If the API server does not take it, the lease expires by itself.
+        """
         self.fence.close(NOT_LEADING)
         try:
             async with asyncio.timeout(self._times.renew_deadline):
@@ -273,7 +277,7 @@ class LeaderElector:
                 observed = self._observe(lease)
                 if observed.record.holder == self.identity:
                     await self._replace(lease, released_spec(observed.record, self._clock.now()))
-        except (KubeError, TimeoutError) as error:  # it expires by itself
+        except (KubeError, TimeoutError) as error:
             log.warning("Could not release the lease, it expires by itself", lease=self.name, error=error)
         self.state = LeaderState.RELEASED
 

@@ -19,7 +19,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.runtime.controller import SYNC_TIMEOUT_SECONDS, Controller
 from pinnace.runtime.errors import GracePeriodExceeded, LeadershipLost, RuntimeFailure
 from pinnace.runtime.informer import Informer, wait_for_caches
-from pinnace.runtime.leader import LeaderElector
+from pinnace.runtime.leader import LeaderElector, LeaderState
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
@@ -146,9 +146,11 @@ class Manager:
         failure: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
-                await _Run(self._parts, group, stop, self._enter).through(on_ending)
+                run = _Run(self._parts, group, stop, self._enter)
+                await run.through(on_ending)
         except BaseExceptionGroup as failures:
             failure = _one_or_all(failures)
+            await run.release_unused_lease()
         finally:
             self._enter(ManagerPhase.STOPPED)
         if failure is not None:
@@ -238,6 +240,16 @@ class _Run:
         if self._election is not None and self._parts.elector is not None:
             self._parts.elector.stop()
             await asyncio.wait((self._election,))
+
+    async def release_unused_lease(self) -> None:
+        """Release the lease if a failure ended everything before any controller was started.
+
+        A server that fails at each start, as its port is taken, would keep others from leading. Also a
+        standby may hold the lease, if the failure cancelled it while it took that.
+        """
+        elector, began = self._parts.elector, bool(self._controllers)
+        if elector is not None and elector.state in (LeaderState.STANDBY, LeaderState.LEADING) and not began:
+            await elector.release()
 
     async def _stop_controllers(self) -> list[str]:
         """Stop them all, wait, cancel those that are late and return their names."""

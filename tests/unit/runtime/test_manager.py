@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ConnectionFailed
-from pinnace.kube.resources import CONFIGMAPS
+from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.errors import CacheSyncTimeout, GracePeriodExceeded, LeadershipLost
 from pinnace.runtime.informer import Informer, InformerTimes
@@ -304,12 +305,36 @@ async def test_a_stop_during_start_ends_it() -> None:
         await task
 
 
-async def test_a_service_that_fails_ends_everything() -> None:
+@pytest.mark.parametrize("is_taking", [False, True], ids=["leading", "taking the lease"])
+async def test_a_service_that_fails_ends_everything_and_leaves_no_lease(is_taking: bool) -> None:
+    """A server that cannot start keeps no other from leading."""
+    gate, clock, leases = asyncio.Event(), FakeClock(), FakeLeases()
+    client = leases.client()
+    create = client.create
+
+    async def unanswered(resource: APIResource, body: JSONObject, namespace: str | None = None) -> JSONObject:
+        created = await create(resource, body, namespace)
+        if is_taking:
+            await asyncio.Event().wait()
+        return created
+
     class Broken:
         async def run(self) -> None:
+            await gate.wait()
             raise OSError("address in use")
 
-    manager = Manager()
+    async def prepare() -> None:
+        await asyncio.Event().wait()
+
+    client.create = unanswered  # type: ignore[method-assign]
+    elector = LeaderElector(client.as_client(), LEASE, "me", clock=clock)
+    manager = Manager(elector=elector)
     manager.add_service("metrics", Broken())
+    manager.add_preparation("orphans", prepare)
+    task = asyncio.create_task(manager.run(asyncio.Event()))
+    await settled()
+    assert (leases.holder, elector.is_leading) == ("me", not is_taking)
+    gate.set()
     with pytest.raises(OSError, match="address in use"):
-        await manager.run(asyncio.Event())
+        await task
+    assert leases.holder == ""
