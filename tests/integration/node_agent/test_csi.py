@@ -177,6 +177,8 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
                 volume = await stage.client.get(PERSISTENT_VOLUMES, each["spec"]["targetVolume"]["pv"])
                 withheld = volume["status"]["phase"], volume["spec"]["persistentVolumeReclaimPolicy"]
                 assert withheld == ("Released", "Retain"), "no pod starts on a part of the data"
+            waiting = await stage.client.get(PODS, "p", stage.app)
+            assert waiting["status"]["phase"] == "Pending"
             await stage.delete_pod("p")
             await stage.begin_restore("again", **in_place)
             again = await ended(stage, "restores", "again")

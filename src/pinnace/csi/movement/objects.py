@@ -89,8 +89,8 @@ def is_built_in(obj: JSONObject) -> bool:
 
 
 def is_in_place(movement: JSONObject) -> bool:
-    """Whether a DataDownload is for the volume that its claim has."""
-    return bool(text(movement, "spec", "targetVolume", "pv"))
+    """Whether a DataDownload is for the volume that its claim has. (docs/spec: AFT 6.1)"""
+    return bool(text(movement, "spec", "restoreType") and text(movement, "spec", "targetVolume", "pv"))
 
 
 def awaited_volume(namespace: str, claim: str, restore_uid: str) -> dict[str, str]:

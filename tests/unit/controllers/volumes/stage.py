@@ -128,7 +128,7 @@ class Stage:
         body = {"kind": "DataDownload", "metadata": {"name": "d"}, "spec": given, "status": {}}
         self.api.put(body, DATA_DOWNLOADS, OURS)
 
-    def add_download_in_place(self, **spec: Any) -> None:
+    def add_download_in_place(self) -> None:
         """Into the volume that the claim has."""
         self.claim["spec"] = {**self.claim["spec"], "volumeName": "pv"}
         self.claim["status"] = {"phase": "Bound"}
@@ -146,7 +146,11 @@ class Stage:
         body = {"metadata": {"name": "pv", "annotations": {}}, "spec": given, "status": {"phase": "Bound"}}
         self.api.put(body, PERSISTENT_VOLUMES, "")
         self.storage = "there"
-        self.add_download(targetVolume={"namespace": SHOP, "pvc": "data", "pv": "pv"}, **spec)
+        self.add_download_for_volume()
+
+    def add_download_for_volume(self) -> None:
+        """Into the volume "pv" of the claim."""
+        self.add_download(targetVolume={"namespace": SHOP, "pvc": "data", "pv": "pv"}, restoreType="full")
 
     def add_user(self, **status: Any) -> None:
         """A pod that uses the claim."""

@@ -237,7 +237,7 @@ async def test_moved_data_is_written_into_the_volume_of_a_claim_that_exists(
     stage: Stage, policy: str
 ) -> None:
     stage.policy = policy
-    stage.add_download_in_place(restoreType="full")
+    stage.add_download_in_place()
     await stage.until("Prepared")
     claim, volume, temporary = (
         stage.api.peek(PERSISTENT_VOLUME_CLAIMS, "data", SHOP),
@@ -312,7 +312,7 @@ async def test_a_volume_with_a_part_of_the_data_waits_for_the_next_restore(stage
     assert "kubectl patch pv pv" in where_it_is(stage.obj)
 
     stage.api.remove(DATA_DOWNLOADS, "d", OURS)
-    stage.add_download(targetVolume={"namespace": SHOP, "pvc": "data", "pv": "pv"})
+    stage.add_download_for_volume()
     await stage.until("Prepared")
     stage.transfer()
     await stage.until_over()
