@@ -1,8 +1,10 @@
 """The syntax of regular expressions for names: what an expression consists of. Pure. (RE2, as in Velero)"""
 
 from collections.abc import Iterable, Sequence
-from string import ascii_letters, digits
+from string import ascii_letters, digits, hexdigits
 from typing import Final
+
+from pinnace.api.values.digits import is_digits
 
 _MAX_NESTING: Final = 50  # groups within groups
 _MAX_REPEATS: Final = 1000  # as in RE2
@@ -24,6 +26,7 @@ _NAMED_CLASSES: Final[dict[str, Ranges]] = {
     "xdigit": (("0", "9"), ("A", "F"), ("a", "f")),
 }
 _CONTROLS: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_HEXADECIMAL: Final = frozenset(hexdigits)
 WORD_CHARACTERS: Final = frozenset(f"{ascii_letters}{digits}_")
 _ASSERTIONS: Final = {"A": "text begins", "z": "text ends", "b": "word boundary", "B": "no word boundary"}
 
@@ -146,7 +149,7 @@ class _Parser:
         if self._peek() != "{" or end < 0:
             return None
         low, comma, high = self._pattern[self._position + 1 : end].partition(",")
-        if not low.isdecimal() or not (high.isdecimal() or not high) or not f"{low}{high}".isascii():
+        if not is_digits(low) or not (is_digits(high) or not high):
             return None  # a brace that stands for itself
         self._position = end + 1
         if len(low) > 4 or len(high) > 4:
@@ -238,23 +241,22 @@ class _Parser:
             return self._by_code()
         if character in _CONTROLS:
             character = _CONTROLS[character]
-        elif character.isalnum():
+        elif character.isascii() and character.isalnum():
             raise ExpressionError(f"'\\{character}' is not supported")
         return ((character, character),)
 
     def _by_code(self) -> Ranges:
         if self._takes("{"):
             end = self._pattern.find("}", self._position)
-            digits = self._pattern[self._position : end] if end >= 0 else ""
+            written = self._pattern[self._position : end] if end >= 0 else ""
             self._position = end + 1
         else:
-            digits = self._pattern[self._position : self._position + 2]
+            written = self._pattern[self._position : self._position + 2]
             self._position += 2
-        try:
-            character = chr(int(digits, 16))
-        except (ValueError, OverflowError) as error:
-            raise ExpressionError(f"'\\x{digits}' is no character") from error
-        return ((character, character),)
+        code = int(written, 16) if written and set(written) <= _HEXADECIMAL and len(written) <= 8 else -1
+        if not 0 <= code <= ord(_LAST):
+            raise ExpressionError(f"'\\x{written}' is no character")
+        return ((chr(code), chr(code)),)
 
     def _set(self) -> CharacterSet:
         negated = self._takes("^")

@@ -92,6 +92,8 @@ def test_the_syntax_of_re2(pattern: str, matching: list[str], others: list[str])
         ("[b-a]", "does not end behind its beginning"),
         ("[[:nothing:]]", "[:nothing:] is not supported"),
         (r"\x{110000}", "is no character"),
+        (r"\x4_", "is no character"),
+        (r"\x{}", "is no character"),
         ("a\\", "nothing follows"),
         ("(?", "it ends within a group"),
     ],
