@@ -20,6 +20,7 @@ FACTS = {
     "action",
     "container",
     "level",
+    "namespace",
     "policy",
     "quota",
     "resource",
@@ -73,10 +74,24 @@ def test_advice_needs_all_of_its_facts() -> None:
         (Conflict(409, message="changed"), Code.OBJECT_CONFLICT, {}),
         (ConnectionFailed("no route"), Code.CLUSTER_UNREACHABLE, {}),
         (OSError(errno.ENOSPC, "no room"), Code.DISK_FULL, {}),
+        (TimeoutError("late"), Code.ITEM_NOT_SAVED, {}),
+        (ConnectionResetError(errno.ECONNRESET, "reset"), Code.ITEM_NOT_SAVED, {}),
         (ValueError("odd"), Code.ITEM_NOT_SAVED, {}),
         (ItemError(Notice(Code.MODIFIER_FAILED, "x", object="a")), Code.MODIFIER_FAILED, {"object": "a"}),
     ],
-    ids=["quota", "rights", "policy", "webhook", "conflict", "network", "disk", "unknown", "reported"],
+    ids=[
+        "quota",
+        "rights",
+        "policy",
+        "webhook",
+        "conflict",
+        "network",
+        "disk",
+        "time",
+        "reset",
+        "unknown",
+        "reported",
+    ],
 )
 def test_an_error_that_knows_its_cause_decides_the_code(
     error: Exception, code: Code, facts: dict[str, str]

@@ -68,6 +68,8 @@ def resolve_settings(flags: GlobalFlags, *, environ: Mapping[str, str] | None = 
     """Merge flags, config file and environment by the precedence of the spec. (docs/spec: CLI 1.2-1.6)"""
     environ = os.environ if environ is None else environ
     config = load_config_file(config_path())
+    if flags.location == "" and not environ.get("PINNACE_LOCATION"):  # most likely an unset variable
+        complain("WARNING: --location is empty, so the command works on the server in the cluster")
 
     def text(key: str) -> str:
         value = config.get(key)

@@ -322,8 +322,10 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     ),
     Code.NAMESPACE_NOT_FOUND: Explanation("A namespace that the backup names does not exist."),
     Code.NAMESPACE_TERMINATING: Explanation(
-        "A namespace is being deleted. A backup leaves it out with all that is in it; a restore cannot"
-        " use it."
+        "A namespace is being deleted. A backup leaves it out with all that is in it; a restore waits ten"
+        " minutes for its end, and cannot use it before.",
+        "Namespace {namespace} is being deleted: `kubectl get namespace {namespace} -o yaml` names what holds"
+        " it. Restore again when it is gone.",
     ),
     Code.NAMESPACE_LEFT_OUT: Explanation(
         "A namespace that the backup names has the label `velero.io/exclude-from-backup`."

@@ -78,7 +78,7 @@ def notice_of(error: object, code: Code, text: str, /, **facts: str) -> Notice:
     if isinstance(error, Coded):
         cause, said = error.cause()
         return Notice(cause, text, **{**said, **facts})
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not isinstance(error, (TimeoutError, ConnectionError)):
         code = Code.DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else Code.DISK_FAULT
     return Notice(code, text, **facts)
 

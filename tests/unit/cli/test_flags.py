@@ -49,6 +49,20 @@ def test_lists_replace_and_maps_add(capsys: pytest.CaptureFixture[str]) -> None:
     assert 'error parsing "x"' in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("is_set", [False, True])
+def test_an_empty_location_is_told_if_there_is_no_variable_to_undo(
+    is_set: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script whose variable is unset would delete the backups of a server, not those of its folder."""
+    if is_set:
+        monkeypatch.setenv("PINNACE_LOCATION", str(tmp_path))
+
+    assert run(["--location", "", "backup", "create", "b", "-o", "yaml"]) == 0
+
+    told = "WARNING: --location is empty, so the command works on the server in the cluster\n"
+    assert capsys.readouterr().err.count(told) == (0 if is_set else 1)
+
+
 @pytest.mark.spec("CLI-005")
 def test_optional_booleans(capsys: pytest.CaptureFixture[str]) -> None:
     assert backup_spec(capsys, "--snapshot-volumes")["snapshotVolumes"] is True

@@ -87,8 +87,11 @@ class NamespaceKeeper:
             found = await self._settled(target)
         except Forbidden as error:
             return await self._try_unseen(original, target, error, results)
-        except (KubeError, TimeoutError) as error:
+        except KubeError as error:
             return _unavailable(target, f"error getting namespace {target}: {error}", error)
+        except TimeoutError as error:
+            message = f"error getting namespace {target}: {error}"
+            return NamespaceError(Notice(Code.NAMESPACE_TERMINATING, message, namespace=target))
         if found is not None:
             self._compare(original, target, found, results)
             return None

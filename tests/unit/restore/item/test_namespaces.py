@@ -10,6 +10,7 @@ import pytest
 from pinnace.aio.clock import SystemClock
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import AlreadyExists, BadRequest, Forbidden, KubeError
+from pinnace.notices.codes import Code
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper, namespace_manifest, under_name
 from pinnace.restore.request import RestoreSettings
@@ -41,6 +42,7 @@ async def test_a_namespace_that_stays_in_deletion_is_waited_for_once(harness: Ha
 
     text = "error getting namespace ns-1: timed out waiting for the condition"
     assert results.errors.velero == [text] * 3
+    assert {notice.code for notice in results.errors.velero} == {Code.NAMESPACE_TERMINATING}
     assert results.errors.count == 3
     assert harness.world.created_of("configmaps") == []
     assert harness.world.created_of("pods") == ["ns-2/p"]
