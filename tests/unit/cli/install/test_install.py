@@ -351,7 +351,8 @@ def test_minimal_rbac_gives_only_the_rights_that_are_used(capsys: pytest.Capture
 
 def test_node_agents_may_delete_what_they_move_data_through(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*NOTHING, "--minimal-rbac", "--image", "i:1"]
-    moved = {"apiGroups": [""], "resources": ["pods", "persistentvolumeclaims"], "verbs": ["delete"]}
+    kinds = ["pods", "persistentvolumeclaims", "secrets", "configmaps"]
+    moved = {"apiGroups": [""], "resources": kinds, "verbs": ["delete"]}
 
     assert moved not in by_kind(capsys, *words)["Role"]["rules"]
     assert moved in by_kind(capsys, *words, "--use-node-agent")["Role"]["rules"]
