@@ -24,6 +24,8 @@ def blocks(page: str) -> list[list[str]]:
 class Reader:
     """A reader of a page at a terminal, with `pinnace`, and `kubectl` as far as documents use it.
 
+    Only the commands of a page set and unset variables, so that no test does what its reader is not told.
+
     Args:
         folder: home, and where commands run.
         kubeconfig: the cluster.
@@ -39,7 +41,7 @@ class Reader:
             program = programs / name
             program.write_text(f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
             program.chmod(0o755)
-        self.environ = {
+        self._environ = {
             "PATH": f"{programs}:{os.environ['PATH']}",
             "HOME": str(folder),
             "KUBECONFIG": str(kubeconfig),
@@ -54,10 +56,10 @@ class Reader:
             for theirs, mine in self._own.items():
                 command = command.replace(theirs, mine)
             if variable := re.fullmatch(r"export (\w+)='?([^\s']+)'?(?:\s+#.*)?", command):
-                self.environ[variable[1]] = variable[2]
+                self._environ[variable[1]] = variable[2]
                 continue
             if command.startswith("unset "):
-                del self.environ[command.split()[1]]
+                del self._environ[command.split()[1]]
                 continue
             # `backup diff` says by exit code 1 that something differs, which it is shown for.
             expected = 1 if " diff " in command else 0
@@ -65,7 +67,7 @@ class Reader:
                 command.split(" #")[0],
                 shell=True,
                 cwd=self._folder,
-                env=self.environ,
+                env=self._environ,
                 capture_output=True,
                 text=True,
                 timeout=COMMAND_SECONDS,

@@ -55,12 +55,12 @@ async def test_a_cluster_comes_back_from_its_bucket(
     before, looking, installing, restoring, after = blocks(PAGE)
 
     operator = Reader(tmp_path / "before", old_cluster.kubeconfig, own)
-    operator.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(server.credentials_file)
+    (tmp_path / "before" / "credentials").write_text(server.credentials_file.read_text())
     install = "pinnace install --no-default-backup-location --no-secret --use-volume-snapshots=false"
     operator.run([install, *before])
     await add_application(await connect(old_cluster))
-    (at_bucket,) = (line for line in looking if line.startswith("export PINNACE_LOCATION="))
-    operator.run([at_bucket, f"pinnace backup create {BACKUP}"])
+    exports = [line for line in looking if line.startswith("export ")]
+    operator.run([*exports, f"pinnace backup create {BACKUP}"])
     old_cluster.remove()
 
     reader = Reader(tmp_path / "after", new_cluster.kubeconfig, own)
