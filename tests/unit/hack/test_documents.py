@@ -112,6 +112,7 @@ FIGURES = [
     ("docs/guides/sizing.md", "backup of 100,000", "| {ours},", "backup, whole command", LARGE),
     ("docs/guides/sizing.md", "backup of 100,000", " {ours} |", "peak memory, backup", LARGE),
     ("docs/guides/sizing.md", "restore of 100,000", "| {ours};", "peak memory, restore", LARGE),
+    ("docs/guides/sizing.md", "server, idle", "| {ours} |", "idle server, memory", "idle"),
     (
         *("docs/guides/sizing.md", "saving 1 GiB in 1,000", "| {ours}, {ratio} times"),
         *("save a volume, 1024 MiB in 1,000 files", "restic"),
