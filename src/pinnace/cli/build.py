@@ -14,7 +14,7 @@ from pinnace.api.values.default_names import stamped_name
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
 from pinnace.api.velero.schedule import backup_annotations
-from pinnace.cli.common.options import (
+from pinnace.cli.common.content_options import (
     BackupContentOptions,
     BackupFilterOptions,
     BackupObjectOptions,

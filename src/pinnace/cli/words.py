@@ -34,7 +34,7 @@ def flag_label(param: click.Parameter | None) -> str:
 
 def is_text(word: str) -> bool:
     """Whether a word is UTF-8, as everything but the name of a file has to be."""
-    return re.search(_SURROGATES, word) is None
+    return word.isascii() or re.search(_SURROGATES, word) is None
 
 
 def as_written(word: str) -> str:

@@ -23,7 +23,7 @@ ANSWERS: Final = 8
 log = logging.getLogger(__name__)
 _LOWEST: Final = logging.DEBUG - 1
 """Below DEBUG, so that a server with a debug log prints no requests."""
-_CREDENTIALS = re.compile("auth|cookie|token|secret|key|passw|credential|signature|location", re.IGNORECASE)
+_CREDENTIALS: Final = "(?i)auth|cookie|token|secret|key|passw|credential|signature|location"
 """Headers that may hold credentials; an address that a redirect leads to may be signed."""
 _LEFT_OUT: Final = "[not shown]"
 
@@ -75,7 +75,7 @@ class TracedRequest:
         if not traces(verbosity):
             return
         lines = [
-            f"    {name}: {_LEFT_OUT if _CREDENTIALS.search(name) else value}" for name, value in headers
+            f"    {name}: {_LEFT_OUT if re.search(_CREDENTIALS, name) else value}" for name, value in headers
         ]
         if lines:
             log.log(level(verbosity), "%s headers:\n%s", title, "\n".join(lines))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from pinnace.cli.common.options import (
+from pinnace.cli.common.content_options import (
     BackupSpecOptions,
     MetadataOptions,
     OperationTimeoutOptions,

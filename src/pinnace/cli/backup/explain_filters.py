@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pinnace.cli.browse.options import output_format
-from pinnace.cli.common.options import BackupFilterOptions
+from pinnace.cli.common.content_options import BackupFilterOptions
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, arguments, text
 from pinnace.cli.declaring.values import BACKUP, STORED

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pinnace.cli.browse.options import ObjectsOptions, SecretsOptions, output_format
-from pinnace.cli.common.options import FilterOptions
+from pinnace.cli.common.content_options import FilterOptions
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments, switch
 

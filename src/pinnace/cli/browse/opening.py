@@ -27,7 +27,7 @@ from pinnace.browse.stored import StoredBackup
 from pinnace.cli.backends import open_backend
 from pinnace.cli.browse.options import BrowseOptions
 from pinnace.cli.browse.rows import in_one_line
-from pinnace.cli.common.options import FilterOptions
+from pinnace.cli.common.content_options import FilterOptions
 from pinnace.cli.common.reading import downloads, refuse_unfinished
 from pinnace.cli.connect import open_cluster, pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput

@@ -11,7 +11,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import counted
 from pinnace.api.values.shell_words import as_name
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.common.options import WaitOptions
+from pinnace.cli.common.content_options import WaitOptions
 from pinnace.cli.connect import caller, command_line
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import discard, printable

@@ -1,8 +1,8 @@
-"""Implements `backup-location create|get|set`. (docs/spec: CLI 7.1-7.3)"""
+"""Implements `backup-location create` and `set`. (docs/spec: CLI 7.1, 7.3)"""
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
 
@@ -20,20 +20,16 @@ from pinnace.api.velero.storage_location import (
     ObjectStorageLocation,
     SecretKeySelector,
 )
-from pinnace.cli.backends import open_backend
 from pinnace.cli.build import check_metadata, check_not_negative
-from pinnace.cli.common.get import get as get_objects
-from pinnace.cli.common.get import print_list, server_settings, watch
+from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import caller, command_line, open_cluster, run_async
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP_LOCATION
 from pinnace.cli.location.backup_create import BackupLocationCreateOptions
-from pinnace.cli.location.backup_get import BackupLocationGetOptions
 from pinnace.cli.location.backup_set import BackupLocationSetOptions
 from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.settings import Settings
-from pinnace.client.interface import Backend
 from pinnace.client.lease import telling_of_absence
 from pinnace.client.server import ServerBackend
 from pinnace.kube.client import KubeClient
@@ -196,40 +192,6 @@ async def _others_not_default(client: KubeClient, namespace: str, name: str) -> 
         for other in changed:
             await client.patch(RESOURCE, other, {"spec": {"default": True}}, namespace)
         raise
-
-
-def get(ctx: click.Context, options: BackupLocationGetOptions) -> None:
-    """Print the named locations or all of them."""
-    if not options.default:
-        get_objects(ctx, BACKUP_LOCATION.noun, options)
-        return
-    output = options.printed(default="table")
-    settings = server_settings(ctx, "backup-location get")
-    if options.watch:
-        watch(
-            settings,
-            BACKUP_LOCATION,
-            options,
-            output,
-            lambda each: bool((each.get("spec") or {}).get("default")),
-        )
-        return
-
-    async def work() -> list[JSONObject]:
-        async with open_backend(settings) as backend:
-            return await _defaults(backend, options.names, options.selector)
-
-    print_list(run_async(work()), BACKUP_LOCATION, output)
-
-
-async def _defaults(backend: Backend, names: Sequence[str], selector: str) -> list[JSONObject]:
-    """The default locations; of the named ones the first that is one. (docs/spec: CLI 7.2)"""
-    for name in names:
-        location = await backend.object(RESOURCE.name, name)
-        if (location.get("spec") or {}).get("default"):
-            return [location]
-    found = [] if names else await backend.objects(RESOURCE.name, selector)
-    return [location for location in found if (location.get("spec") or {}).get("default")]
 
 
 def change(ctx: click.Context, options: BackupLocationSetOptions) -> None:

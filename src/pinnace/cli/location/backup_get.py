@@ -15,7 +15,7 @@ class BackupLocationGetOptions(GetOptions, things="locations"):
 get = lazy_command(
     "get",
     BackupLocationGetOptions,
-    "pinnace.cli.location.backup:get",
+    "pinnace.cli.location.backup_getting:get",
     noun="backup-location",
     short_help="List backup locations.",
     examples=examples_of_get("backup-location", "backup locations", "main"),

@@ -1,7 +1,7 @@
 """`nonadmin backup create`. (docs/spec: NAC)"""
 
 from pinnace.api.values.durations import Duration
-from pinnace.cli.common.options import BackupContentOptions, OperationTimeoutOptions
+from pinnace.cli.common.content_options import BackupContentOptions, OperationTimeoutOptions
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, duration, text, tristate
 from pinnace.cli.declaring.values import TTL, CompletionSource, Value

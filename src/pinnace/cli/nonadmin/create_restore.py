@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 
-from pinnace.cli.common.options import ChosenObjectOptions, OperationTimeoutOptions, RestoreContentOptions
+from pinnace.cli.common.content_options import (
+    ChosenObjectOptions,
+    OperationTimeoutOptions,
+    RestoreContentOptions,
+)
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import Section, flag, text, tristate
 from pinnace.cli.declaring.types import Enum

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pinnace.cli.common.options import ObjectFilterOptions
+from pinnace.cli.common.content_options import ObjectFilterOptions
 from pinnace.cli.declaring.fields import Section, arguments, comma_list, flag, key_values, tristate
 from pinnace.cli.declaring.types import OrSelectorFlag, SelectorFlag
 from pinnace.cli.declaring.values import NEW, RESOURCES

@@ -1,7 +1,6 @@
 """The work of `nonadmin ... get|describe|logs`."""
 
 import asyncio
-import secrets
 import sys
 from collections.abc import Sequence
 
@@ -220,6 +219,8 @@ class TenantBackend(ServerBackend):
 
     async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
         """Ask for a URL and wait for it. The request is deleted at the end; the caller sets the deadline."""
+        import secrets  # loads hash functions, and most commands read no file
+
         request = {
             "apiVersion": NON_ADMIN_DOWNLOADS.api_version,
             "kind": NON_ADMIN_DOWNLOADS.kind,

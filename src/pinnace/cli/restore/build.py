@@ -17,7 +17,7 @@ from pinnace.api.velero.restore import (
     RestoreUploader,
 )
 from pinnace.cli.build import check_metadata, check_not_negative, check_selectors
-from pinnace.cli.common.options import ChosenObjectOptions, RestoreContentOptions
+from pinnace.cli.common.content_options import ChosenObjectOptions, RestoreContentOptions
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.restore.create import RestoreCreateOptions
 

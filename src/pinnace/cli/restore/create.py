@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pinnace.cli.common.options import (
+from pinnace.cli.common.content_options import (
     ChosenObjectOptions,
     FilterOptions,
     MetadataOptions,

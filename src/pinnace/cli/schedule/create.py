@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pinnace.cli.common.options import BackupSpecOptions, MetadataOptions, OperationTimeoutOptions
+from pinnace.cli.common.content_options import BackupSpecOptions, MetadataOptions, OperationTimeoutOptions
 from pinnace.cli.common.refused import OF_BACKUPS, refused
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments, switch, text, tristate

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 KEPT_LEVELS = 200
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]')
+_TOKEN = rb'"(?:[^"\\]|\\.)*"|[{}\[\]]'
 _ITEMS = b'"items"'
 _OPENING = b"{["
 
@@ -21,7 +21,7 @@ def pruned(text: bytes, levels: int = KEPT_LEVELS) -> bytes:
     Invalid JSON stays invalid.
     """
     parts, start, depth = [], 0, 0
-    for token in _TOKEN.finditer(text):
+    for token in re.finditer(_TOKEN, text):
         character = token[0][:1]
         if character == b'"':
             continue
@@ -40,7 +40,7 @@ def pruned(text: bytes, levels: int = KEPT_LEVELS) -> bytes:
 def items_of(text: bytes) -> Iterator[tuple[int, int]]:
     """Yield the start and the end of each member of the array `items` of a JSON object."""
     depth, begin, is_items, in_items = 0, 0, False, False
-    for token in _TOKEN.finditer(text):
+    for token in re.finditer(_TOKEN, text):
         character = token[0][:1]
         if character == b'"':
             if depth == 1:
