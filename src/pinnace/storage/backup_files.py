@@ -1,6 +1,7 @@
 """The files of one backup, as the engine hands them over. (docs/spec: STO 3)"""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,38 @@ def encode_metadata(value: Backup | Restore, read: Mapping[str, Any] | None = No
     return orjson.dumps(ordered, option=orjson.OPT_INDENT_2)
 
 
+class StoredFile(msgspec.Struct, frozen=True):
+    """A file as the store has it.
+
+    Attributes:
+        sha256: of the stored bytes, in lower-case hexadecimal digits.
+        size_bytes: of the stored bytes.
+    """
+
+    key: str
+    sha256: str
+    size_bytes: int
+
+
+def stored_bytes(key: str, body: bytes) -> StoredFile:
+    """The record of a file that was stored from memory."""
+    return StoredFile(key, sha256(body).hexdigest(), len(body))
+
+
 class CountedFile:
-    """Reads a file in blocks and counts its bytes; `report` is called with the size of each block."""
+    """Reads a file in blocks, and counts and hashes what it hands out.
+
+    The thread that reads a block hashes it too, so that the event loop only counts.
+    """
 
     def __init__(self, path: Path, report: Callable[[int], None] | None = None) -> None:
+        """Args:
+        report: called with the size of each block.
+        """
         self.size_bytes = 0
         self._report = report
-        self._stream = stream_file(path)
+        self._sha256 = sha256()
+        self._stream = stream_file(path, self._sha256.update)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for block in self._stream:
@@ -117,6 +143,10 @@ class CountedFile:
             if self._report is not None:
                 self._report(len(block))
             yield block
+
+    def stored(self, key: str) -> StoredFile:
+        """The record of the file, after all of it was sent."""
+        return StoredFile(key, self._sha256.hexdigest(), self.size_bytes)
 
     async def aclose(self) -> None:
         """Close the file."""

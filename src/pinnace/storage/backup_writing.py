@@ -14,7 +14,7 @@ from pinnace.aio.blocking import finish, in_thread
 from pinnace.api.codec import encode
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.volume_info import BackupVolumeInfo
-from pinnace.storage.backup_files import BackupFiles
+from pinnace.storage.backup_files import BackupFiles, StoredFile, stored_bytes
 from pinnace.storage.backup_reading import BackupReading
 from pinnace.storage.errors import BackupExists, ClaimLost, StorageError, combined
 from pinnace.storage.location_files import StoredUnchecked
@@ -152,13 +152,15 @@ class BackupWriting(BackupReading):
         except StorageError as error:
             _logger.warning("The log of backup %s could not be stored: %s", files.name, error)
 
-    async def _put_metadata(self, backup: str, metadata: bytes) -> None:
+    async def _put_metadata(self, backup: str, metadata: bytes) -> StoredFile:
+        key = self._layout.backup_metadata(backup)
         try:
-            await self._put(self._layout.backup_metadata(backup), metadata)
+            return await self._put(key, metadata)
         except StoredUnchecked as error:
             # The put itself succeeded. Deleting the file would hardly succeed where asking for its size did
             # not, and a finished backup would stay that is reported as Failed.
             _logger.warning("The metadata of backup %s was stored, but not checked: %s", backup, error)
+            return stored_bytes(key, metadata)
 
     async def _undo(self, backup: str, keys: list[str], claim: WriterClaim, cause: BaseException) -> None:
         """Remove an unfinished backup, unless its files belong to another process, or may belong to one.
@@ -262,12 +264,17 @@ class BackupWriting(BackupReading):
 
 
 class _Upload(msgspec.Struct, frozen=True):
-    """The upload of one backup: its claim, its patience, and who is told how much was sent."""
+    """The upload of one backup: its claim, its patience, and who is told how much was sent.
+
+    Attributes:
+        stored: what has been stored of the backup, in the order of its ends.
+    """
 
     claim: WriterClaim
     patience: Patience
     sent: Callable[[int], None]
+    stored: list[StoredFile] = msgspec.field(default_factory=list)
 
-    async def insist(self, put: Callable[[], Awaitable[None]]) -> None:
+    async def insist(self, put: Callable[[], Awaitable[StoredFile]]) -> None:
         """Store one file. While the store was away, another process may have taken the claim over."""
-        await self.patience.insist(put, before_again=self.claim.check)
+        self.stored.append(await self.patience.insist(put, before_again=self.claim.check))

@@ -6,7 +6,7 @@ conformance suite (tests/support/stores/conformance.py).
 """
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from io import FileIO
@@ -199,13 +199,18 @@ def check_prefix(prefix: str) -> None:
     check_key(prefix[:-1])
 
 
-async def stream_file(path: Path) -> AsyncGenerator[bytes, None]:
+async def stream_file(
+    path: Path, seen: Callable[[bytes], None] = lambda _: None
+) -> AsyncGenerator[bytes, None]:
     """The bytes of a local file in blocks, read in a worker thread; made to be given to `put`.
+
+    Args:
+        seen: called in that thread with each block, such as the update of a digest.
 
     Raises:
         StorageError: the file cannot be opened or read.
     """
-    blocks = _file_blocks(path)
+    blocks = _file_blocks(path, seen)
     try:
         while block := await in_thread(next, blocks, b""):
             yield block
@@ -215,9 +220,10 @@ async def stream_file(path: Path) -> AsyncGenerator[bytes, None]:
         await in_thread(blocks.close)
 
 
-def _file_blocks(path: Path) -> Generator[bytes, None, None]:
+def _file_blocks(path: Path, seen: Callable[[bytes], None]) -> Generator[bytes, None, None]:
     with path.open("rb", buffering=0) as file:
         while block := file.read(READ_SIZE_BYTES):
+            seen(block)
             yield block
 
 

@@ -18,7 +18,7 @@ from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.fence import Fence
 from pinnace.api.json_memory import most_memory
 from pinnace.api.objects import JSONObject
-from pinnace.storage.backup_files import CountedFile
+from pinnace.storage.backup_files import CountedFile, StoredFile, stored_bytes
 from pinnace.storage.documents import (
     MOST_LIST_BYTES,
     MOST_RESULTS_BYTES,
@@ -184,7 +184,9 @@ class LocationFiles:
         except DocumentError as error:
             raise UnreadableObject(key, str(error)) from None
 
-    async def _put_file(self, key: str, path: Path, report: Callable[[int], None] | None = None) -> None:
+    async def _put_file(
+        self, key: str, path: Path, report: Callable[[int], None] | None = None
+    ) -> StoredFile:
         sent = CountedFile(path, report)
         try:
             try:
@@ -196,16 +198,18 @@ class LocationFiles:
             if report is not None:
                 report(-sent.size_bytes)
             raise
+        return sent.stored(key)
 
-    async def _put(self, key: str, body: bytes) -> None:
+    async def _put(self, key: str, body: bytes) -> StoredFile:
         await self._store.put(key, body)
         await self._check_size(key, len(body))
+        return stored_bytes(key, body)
 
-    async def _put_list(self, kind: str, name: str, entries: Sequence[Any]) -> None:
-        await self._put(self._layout.target(kind, name), await in_thread(encode_list, entries))
+    async def _put_list(self, kind: str, name: str, entries: Sequence[Any]) -> StoredFile:
+        return await self._put(self._layout.target(kind, name), await in_thread(encode_list, entries))
 
-    async def _put_object(self, kind: str, name: str, content: Mapping[str, Any]) -> None:
-        await self._put(self._layout.target(kind, name), await in_thread(encode_object, content))
+    async def _put_object(self, kind: str, name: str, content: Mapping[str, Any]) -> StoredFile:
+        return await self._put(self._layout.target(kind, name), await in_thread(encode_object, content))
 
     async def _check_size(self, key: str, sent_bytes: int) -> None:
         """Check that a file is there as it was sent, whatever a put has said. Raises StorageError."""

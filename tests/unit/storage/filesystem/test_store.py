@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from pinnace.storage.backup_files import CountedFile, StoredFile, stored_bytes
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.filesystem import store as filesystem
 from pinnace.storage.filesystem.spool import SPOOL_DIRECTORY
@@ -369,6 +371,18 @@ async def test_a_write_that_fails_is_translated(
         await store.put("a/b", b"x")
     monkeypatch.undo()
     assert everything(root) == []
+
+
+async def test_a_counted_file_is_recorded_as_the_store_has_it(tmp_path: Path) -> None:
+    path, store = tmp_path / "file", FilesystemStore(tmp_path / "store")
+    path.write_bytes(os.urandom(2_500_000))
+    sent = CountedFile(path)
+
+    await store.put("a/b", sent)
+
+    body = (tmp_path / "store/a/b").read_bytes()
+    assert sent.stored("a/b") == StoredFile("a/b", sha256(body).hexdigest(), len(body))
+    assert sent.stored("a/b") == stored_bytes("a/b", body)
 
 
 async def test_stream_file(tmp_path: Path) -> None:
