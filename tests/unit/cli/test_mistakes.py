@@ -398,6 +398,34 @@ def test_a_backup_or_schedule_with_a_location_that_is_unavailable_is_warned_abou
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("backup create b", "there is no storage location"),
+        ("schedule create s --schedule @daily", "there is no storage location"),
+        ("restore create --from-backup lost", "storage location gone does not exist"),
+    ],
+)
+def test_a_location_that_is_missing_is_warned_of(
+    words: str, told: str, cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del cluster.objects["backupstoragelocations.velero.io", "velero", "main"]
+    cluster.add(BACKUPS, "lost", spec={"storageLocation": "gone"}, status={"phase": "Completed"})
+
+    assert run(words.split()) == 0
+
+    assert f"WARNING: {told}, and the server refuses what needs one\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("noun", ["backup", "restore"])
+def test_a_file_of_authorities_that_is_missing_is_told_though_it_may_not_be_needed(
+    noun: str, cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("logs", "describe"):
+        assert run([noun, command, "shop-nightly", "--cacert", "/nope"]) == 1
+        assert "--cacert: there is no file /nope" in capsys.readouterr().err
+
+
 def test_a_read_only_location_is_warned_of_by_what_writes_to_it(
     cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from pinnace.cli.connect import program_name
 from pinnace.cli.guard import complain
 from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, NAMESPACES, VOLUME_SNAPSHOT_LOCATIONS
 
 
 async def check_locations(backend: ServerBackend, storage: str, snapshots: Sequence[str]) -> None:
@@ -22,7 +22,7 @@ async def check_locations(backend: ServerBackend, storage: str, snapshots: Seque
 
 
 async def warn_of_unavailable(backend: ServerBackend, storage: str, *, writes: bool = True) -> None:
-    """Warn if the server could not use the storage location when it looked last, or may not write to it.
+    """Warn of a storage location that is missing, read-only, or was not usable when the server looked last.
 
     It is not an error: the location may be available when a backup begins.
 
@@ -39,6 +39,9 @@ async def warn_of_unavailable(backend: ServerBackend, storage: str, *, writes: b
     name = storage or next(marked, DEFAULT_LOCATION)
     state = mapping(by_name.get(name), "status")
     called = f"storage location {name}" if storage else f"storage location {name}, the default,"
+    if name not in by_name and (storage or (not found and await _is_there(backend))):
+        missing = f"storage location {storage} does not exist" if storage else "there is no storage location"
+        complain(f"WARNING: {missing}, and the server refuses what needs one")
     if writes and mapping(by_name.get(name), "spec").get("accessMode") == "ReadOnly":
         complain(f"WARNING: {called} is read-only, and the server refuses backups into it")
     if state.get("phase") == BackupStorageLocationPhase.UNAVAILABLE:
@@ -46,3 +49,12 @@ async def warn_of_unavailable(backend: ServerBackend, storage: str, *, writes: b
         looked = past(text(by_name[name], "status", "lastValidationTime"), SYSTEM_CLOCK.now())
         again = f" (a server looked {looked}; `{program_name()} doctor` has it look again)"
         complain(f"WARNING: {called} is Unavailable{why}{again if looked != 'n/a' else ''}")
+
+
+async def _is_there(backend: ServerBackend) -> bool:
+    """Whether the namespace exists; without it nothing can be created, which says enough."""
+    try:
+        await backend.client.get(NAMESPACES, backend.namespace)
+    except KubeError:
+        return False
+    return True

@@ -1,5 +1,6 @@
 """Implements `describe` and `logs` for all kinds. (docs/spec: CLI 4.3, 4.5, 5.2, 5.3, 6)"""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,8 @@ def downloads(
             "--cacert and --insecure-skip-tls-verify are for downloads through a server; with --location "
             "write caCertFile=... or insecureSkipTLSVerify=true into the S3 URL"
         )
+    if options.cacert and not os.path.isfile(options.cacert):  # an address without TLS would not need it
+        raise InvalidInput(f"--cacert: there is no file {options.cacert}")
     return DownloadOptions(
         timeout_seconds=timeout_seconds,
         ca_cert=options.cacert or settings.ca_cert,
