@@ -10,9 +10,6 @@ from pinnace.cli.common.commands import group_of
 from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.declaring.commands import Command, Examples, lazy_command
 from pinnace.cli.declaring.fields import Options, arguments, switch
-from pinnace.cli.nonadmin.create_backup import create_backup
-from pinnace.cli.nonadmin.create_location import create_location
-from pinnace.cli.nonadmin.create_restore import create_restore
 
 
 def _get(noun: str, things: str, name: str) -> Command:
@@ -103,7 +100,6 @@ def _delete(noun: str, help: str, examples: Examples) -> Command:
 backup = group_of(
     "backup",
     "Work with backups of your own namespace.",
-    create_backup,
     _get("backup", "backups", "shop"),
     _describe("backup", "shop"),
     _delete(
@@ -123,11 +119,11 @@ backup = group_of(
             ("Only its errors", "pinnace nonadmin backup logs shop | grep level=error"),
         ),
     ),
+    lazy={"create": "pinnace.cli.nonadmin.create_backup:create_backup"},
 )
 restore = group_of(
     "restore",
     "Work with restores of your own namespace.",
-    create_restore,
     _get("restore", "restores", "shop-again"),
     _describe("restore", "shop-again"),
     _delete(
@@ -147,11 +143,11 @@ restore = group_of(
             ("Only its warnings", "pinnace nonadmin restore logs again | grep level=warning"),
         ),
     ),
+    lazy={"create": "pinnace.cli.nonadmin.create_restore:create_restore"},
 )
 location = group_of(
     "storage-location",
     "Work with locations in your own buckets.",
-    create_location,
     _get("storage-location", "storage locations", "mine"),
     _describe("storage-location", "mine"),
     _delete(
@@ -163,6 +159,7 @@ location = group_of(
             ("Without a question", "pinnace nonadmin storage-location delete mine --confirm"),
         ),
     ),
+    lazy={"create": "pinnace.cli.nonadmin.create_location:create_location"},
 )
 group = group_of(
     "nonadmin",
