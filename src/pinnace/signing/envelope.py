@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pinnace.signing.errors import BadEnvelope, NotTrusted
-from pinnace.signing.keys import PublicKey, Signer
+from pinnace.signing.errors import BadEnvelope, SignatureNotTrusted
+from pinnace.signing.keys import PublicKey, SigningKey
 
 IN_TOTO: Final = "application/vnd.in-toto+json"
 MOST_ENVELOPE_BYTES: Final = 1 << 20
@@ -47,7 +47,7 @@ def pae(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-async def sign(payload: bytes, signer: Signer, payload_type: str = IN_TOTO) -> bytes:
+async def sign(payload: bytes, signer: SigningKey, payload_type: str = IN_TOTO) -> bytes:
     """The envelope of a payload as JSON. Raises BadKey: the key cannot be used now."""
     signature = await signer.sign(pae(payload_type, payload))
     return orjson.dumps(
@@ -69,7 +69,7 @@ def verify(envelope: bytes, trusted: Iterable[PublicKey], payload_type: str = IN
 
     Raises:
         BadEnvelope: it is no envelope of this type, or exceeds a limit.
-        NotTrusted: no trusted key has signed it.
+        SignatureNotTrusted: no trusted key has signed it.
     """
     if len(envelope) > MOST_ENVELOPE_BYTES:
         raise BadEnvelope(f"it has more than {MOST_ENVELOPE_BYTES} bytes")
@@ -88,7 +88,7 @@ def verify(envelope: bytes, trusted: Iterable[PublicKey], payload_type: str = IN
         if any(key.made(signature, signed) for signature in signatures):
             return Verified(payload, key)
     claimed = " ".join(each.keyid[:16] or "-" for each in read.signatures) or "none"
-    raise NotTrusted(
+    raise SignatureNotTrusted(
         f"no trusted key has signed it, or it was changed since (it names these keys: {claimed})"
     )
 

@@ -1,9 +1,9 @@
 """The errors of signatures and keys.
 
 SigningError
-├── BadEnvelope      not a signed statement, or one beyond the limits
-├── NotTrusted       well-formed, but no trusted key has signed it
-└── BadKey           a key that cannot be read or used
+├── BadEnvelope          not a signed statement, or one beyond the limits
+├── SignatureNotTrusted  well-formed, but no trusted key has signed it
+└── BadKey               a key that cannot be read or used
 """
 
 
@@ -15,7 +15,7 @@ class BadEnvelope(SigningError):
     """The content is no signed statement; the text says what is wrong with it."""
 
 
-class NotTrusted(SigningError):
+class SignatureNotTrusted(SigningError):
     """No trusted key has made one of the signatures."""
 
 

@@ -37,7 +37,7 @@ _CURVES: Final[Mapping[str, tuple[str, hashes.HashAlgorithm]]] = {
 _PEM: Final = re.compile(r"-----BEGIN PUBLIC KEY-----([^-]*)-----END PUBLIC KEY-----")
 
 
-class Signer(Protocol):
+class SigningKey(Protocol):
     """A private key, wherever it is."""
 
     @property
@@ -129,7 +129,7 @@ class Ed25519Signer:
         return self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     async def sign(self, data: bytes) -> bytes:
-        """See Signer."""
+        """See SigningKey."""
         return self._private.sign(data)
 
 

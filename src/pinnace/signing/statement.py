@@ -16,7 +16,7 @@ _TYPE: Final = "https://in-toto.io/Statement/v1"
 _HEX_DIGITS: Final = 64
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class SignedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of a statement.
 
     Attributes:
@@ -37,7 +37,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """What a signer says about files; fields that are not known are ignored, as the specification says."""
 
-    subject: Sequence[Subject]
+    subject: Sequence[SignedFile]
     predicate_type: str = msgspec.field(name="predicateType")
     predicate: Mapping[str, Any]
     type: str = msgspec.field(name="_type", default=_TYPE)

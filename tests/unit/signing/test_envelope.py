@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from pinnace.signing.envelope import IN_TOTO, MOST_ENVELOPE_BYTES, pae, sign, verify
-from pinnace.signing.errors import BadEnvelope, BadKey, NotTrusted, SigningError
+from pinnace.signing.errors import BadEnvelope, BadKey, SignatureNotTrusted, SigningError
 from pinnace.signing.keys import MOST_KEYS, Ed25519Signer, PublicKey, parse_keys
-from pinnace.signing.statement import Statement, Subject, decode_statement, encode_statement
+from pinnace.signing.statement import SignedFile, Statement, decode_statement, encode_statement
 
 dsse = pytest.importorskip("securesystemslib.dsse", reason="the other implementation is not installed")
 signers = pytest.importorskip("securesystemslib.signer")
@@ -95,9 +95,9 @@ async def test_one_signature_of_a_trusted_key_suffices_among_others() -> None:
     ours["signatures"] = theirs["signatures"] + ours["signatures"]
 
     assert verify(json.dumps(ours).encode(), [KEY.public]).key.id == KEY.public.id
-    with pytest.raises(NotTrusted):
+    with pytest.raises(SignatureNotTrusted):
         verify(json.dumps(theirs).encode(), [KEY.public])
-    with pytest.raises(NotTrusted):
+    with pytest.raises(SignatureNotTrusted):
         verify(json.dumps(ours | {"signatures": []}).encode(), [KEY.public])
 
 
@@ -105,7 +105,7 @@ async def test_a_key_id_that_names_a_trusted_key_proves_nothing() -> None:
     forged = json.loads(await sign(PAYLOAD, OTHER))
     forged["signatures"][0]["keyid"] = KEY.public.id
 
-    with pytest.raises(NotTrusted):
+    with pytest.raises(SignatureNotTrusted):
         verify(json.dumps(forged).encode(), [KEY.public])
 
 
@@ -152,7 +152,7 @@ def statement(**changes: Any) -> bytes:
 
 def test_a_statement_comes_back_as_it_was() -> None:
     made = Statement(
-        subject=[Subject(name="a", digest={"sha256": DIGEST})], predicate_type="t", predicate={"b": 1}
+        subject=[SignedFile(name="a", digest={"sha256": DIGEST})], predicate_type="t", predicate={"b": 1}
     )
 
     assert decode_statement(encode_statement(made), "t") == made
