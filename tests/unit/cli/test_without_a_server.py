@@ -204,6 +204,7 @@ def test_lists_say_how_old_their_state_is_if_no_server_renews_it(
         ("lab/dev", "a bucket is written as s3://lab/dev"),
         ("minio://lab", "did you mean s3://bucket/prefix?region=minio"),
         ("rest:http://x", "did you mean s3://bucket/prefix?region=minio"),
+        ("https://s3.amazonaws.com/lab", "did you mean s3://bucket/prefix?region=REGION (AWS) or s3://"),
         ("gcs://lab", "did you mean gs://bucket/prefix?"),
         ("./lab", "does not exist"),
     ],

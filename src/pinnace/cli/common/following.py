@@ -1,6 +1,8 @@
 """`get --watch`: prints objects, and then each one that changes."""
 
 import asyncio
+import os
+import stat
 import sys
 from collections.abc import Callable, Sequence
 
@@ -79,12 +81,34 @@ async def follow(
     informer.add_handlers(on_add=note, on_update=lambda _old, new: note(new), on_delete=gone)
     async with asyncio.TaskGroup() as group:
         group.create_task(informer.run())
+        group.create_task(end_without_reader())
         while True:
             await changed.wait()
             changed.clear()
             some = pending.copy()
             pending.clear()
             printer.show(some)
+
+
+async def end_without_reader() -> None:
+    """End the watch of a pipe that nobody reads any more: the next line may come in hours.
+
+    Raises:
+        BrokenPipeError: its reader has gone.
+    """
+    try:
+        output = sys.stdout.fileno()
+    except (OSError, AttributeError):  # a caller took the output away, or put another object in its place
+        return
+    if not stat.S_ISFIFO(os.fstat(output).st_mode):
+        return
+    gone, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(output, gone.set)  # nothing can be read from this end: only its error is told
+    try:
+        await gone.wait()
+    finally:
+        loop.remove_reader(output)
+    raise BrokenPipeError
 
 
 class _Printer:

@@ -60,7 +60,7 @@ def backup_location_table(clock: Clock = SYSTEM_CLOCK) -> Table:
             ("MESSAGE", message),
         ),
         optional=frozenset({"MESSAGE"}),
-        expendable=("ACCESS MODE", "LAST VALIDATED"),
+        expendable=("ACCESS MODE", "LAST VALIDATED", "DEFAULT", "PROVIDER"),
         wide=_age(clock.now()),
     )
 

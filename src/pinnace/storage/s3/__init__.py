@@ -43,7 +43,8 @@ PROVIDER: Final = Provider(
         title="S3 URL",
         instead="credentialsFile or profile",
         others={
-            **dict.fromkeys(("minio", "http", "https", "rest", "ceph", "b2", "r2", "swift"), _OF_COMPATIBLE),
+            **dict.fromkeys(("minio", "http", "rest", "ceph", "b2", "r2", "swift"), _OF_COMPATIBLE),
+            "https": f"s3://bucket/prefix?region=REGION (AWS) or {_OF_COMPATIBLE} (others)",
             **dict.fromkeys(("s3a", "s3n", "aws"), "s3://bucket/prefix"),
         },
         parameters=(

@@ -59,14 +59,15 @@ def test_times_become_ages_before_a_column_is_left_out() -> None:
     assert narrowed(columns, 3, ("SELECTOR",), START) == [["NAME", "b"], ["CREATED", "1h ago"]]
 
 
-def test_a_message_is_cut() -> None:
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_message_is_cut(columns: int) -> None:
     location = {
         "metadata": {"name": "default"},
         "spec": {"provider": "aws", "objectStorage": {"bucket": "lab"}},
         "status": {"phase": "Unavailable", "message": "no answer in time, " * 20},
     }
-    rows = render_table([location], backup_location_table(FakeClock()), FLAGS, room=80).splitlines()
-    assert [len(row) <= 80 for row in rows] == [True, True]
+    rows = render_table([location], backup_location_table(FakeClock()), FLAGS, room=columns).splitlines()
+    assert [len(row) <= columns for row in rows] == [True, True]
     assert rows[1].endswith("..")
 
 
