@@ -18,18 +18,19 @@ missed nor made twice. Runs missed meanwhile become one.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Final, Protocol
 
-from pinnace.api import API_VERSION, labels, phases
+from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.schedules.due import counted_from, interval_seconds, is_paused
+from pinnace.api.schedules.runs import backup_of, is_made_for, is_unfinished
 from pinnace.api.values.cron import Cron, CronError, read_schedule
-from pinnace.api.values.times import format_time, known_time, parse_time
-from pinnace.api.velero.schedule import Schedule, SchedulePhase, backup_annotations
+from pinnace.api.values.times import format_time, is_ahead, known_time, parse_time
+from pinnace.api.velero.schedule import Schedule, SchedulePhase
 from pinnace.backup.request import movement_errors, ttl_errors
-from pinnace.controllers.shared.clocks import CLOCK_DIFFERENCE, is_ahead
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.kube.errors import PASSING_ERRORS, AlreadyExists, Conflict, KubeError, NotFound
@@ -45,7 +46,6 @@ NAME: Final = "schedule"
 POLL_PERIOD_SECONDS: Final = 60.0
 """How often to look for runs that a timer missed because the clock was set. (docs/spec: CTL 2.1)"""
 
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _IN_FLIGHT: Final = timedelta(minutes=2)
 """For how long a create without an answer may still take effect; API servers end requests after one."""
 
@@ -182,7 +182,7 @@ class ScheduleReconciler:
         for obj in self._informer.objects():
             verdict, now, due = judge(obj), self._scope.clock.now(), None
             if verdict.schedule is not None and verdict.cron is not None and not is_paused(obj):
-                due = due_after(verdict.cron, self._counted_from(verdict.schedule), self._zone)
+                due = verdict.cron.next(self._counted_from(verdict.schedule), self._zone)
             if due is not None and now > due:
                 self._enqueue(Key.of(obj))
             elif verdict.cron is None and not is_paused(obj):
@@ -228,7 +228,7 @@ class ScheduleReconciler:
             self._metrics.schedule_interval(labels.label_value(key.name), seconds)
         if self._is_to_be_skipped(schedule):
             return await self._skip(key, schedule, cron, now)
-        due = due_after(cron, self._counted_from(schedule), self._zone)
+        due = cron.next(self._counted_from(schedule), self._zone)
         if due is None or now <= due:
             return self._at(due, now)
         backups = await self._backups_of(schedule)
@@ -248,7 +248,7 @@ class ScheduleReconciler:
         patch = {"metadata": {"uid": schedule.metadata.uid}, "status": status}
         await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
         self._begun.pop(key, None)
-        return self._at(due_after(cron, moment, self._zone), self._scope.clock.now())
+        return self._at(cron.next(moment, self._zone), self._scope.clock.now())
 
     def _counted_from(self, schedule: Schedule) -> datetime:
         """The moment that the search for the next run starts after."""
@@ -285,7 +285,7 @@ class ScheduleReconciler:
         # Definitions of Velero before 1.13 drop both fields: without this, no run would ever be due.
         self._skipped[schedule.metadata.uid] = now
         log.info("What is due now is skipped once, as skipImmediately says")
-        return self._at(due_after(cron, now, self._zone), now)
+        return self._at(cron.next(now, self._zone), now)
 
     async def _backups_of(self, schedule: Schedule) -> list[JSONObject]:
         selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule.metadata.name)}"
@@ -356,101 +356,14 @@ def judge(obj: JSONObject) -> Verdict:
     )
 
 
-def is_unfinished(backup: JSONObject) -> bool:
-    """Whether a Backup has not read the cluster yet."""
-    return ((backup.get("status") or {}).get("phase") or "") in phases.COLLECTING
-
-
 def _refusal(error: KubeError) -> str:
     return f"the Backup that is due could not be created: {error}"
-
-
-def is_paused(obj: JSONObject) -> bool:
-    """Whether a Schedule is left alone, valid or not."""
-    return (obj.get("spec") or {}).get("paused") is True
 
 
 def _last_run(obj: JSONObject) -> datetime | None:
     """When a Schedule ran last, or was created if it never did."""
     last = known_time(text(obj, "status", "lastBackup"))
     return last or known_time(text(obj, "metadata", "creationTimestamp"))
-
-
-def counted_from(
-    schedule: Schedule, skipped: datetime | None = None, *, now: datetime, since: datetime | None = None
-) -> datetime:
-    """The moment that the search for the next run starts after. (docs/spec: BEY 7.1)
-
-    A time ahead of our clock is that of no run: it would keep the schedule from running until then.
-
-    Args:
-        skipped: when runs were skipped, where the definition does not store that.
-        since: what counts in place of a last run that is ahead of our clock; None: now.
-    """
-    status = schedule.status
-    begin = status.last_backup
-    if begin is not None and is_ahead(begin, now):
-        begin = since or now
-    if begin is None or begin < _LONG_AGO:
-        begin = schedule.metadata.creation_timestamp or _LONG_AGO
-    skips = (status.last_skipped, skipped)
-    return max([begin, *(moment for moment in skips if moment is not None and not is_ahead(moment, now))])
-
-
-def due_after(cron: Cron, since: datetime, zone: tzinfo) -> datetime | None:
-    """The first time of a run after `since`; None if there will be none."""
-    return cron.next(since, zone)
-
-
-def interval_seconds(cron: Cron, now: datetime, zone: tzinfo) -> float | None:
-    """The time between the next two runs; None if there are not that many. It may differ from run to run."""
-    first = cron.next(now, zone)
-    second = None if first is None else cron.next(first, zone)
-    return None if first is None or second is None else (second - first).total_seconds()
-
-
-def is_made_for(schedule: Schedule, backup: JSONObject, due: datetime, now: datetime, zone: tzinfo) -> bool:
-    """Whether a Backup with the Schedule's label is that of the run that became due then.
-
-    One made by hand from the Schedule since then, with the name it gets by default, counts as that run. Not
-    so those of a former Schedule of the same name, or found in a location and therefore created lately.
-    """
-    created = schedule.metadata.creation_timestamp or _LONG_AGO
-    metadata = backup["metadata"]
-    earliest = max(due, created - CLOCK_DIFFERENCE)
-    # Names of one length sort as the times in them do, except in an hour that a clock set back repeats.
-    first, last = (backup_name(schedule.metadata.name, moment, zone) for moment in (earliest, now))
-    return (
-        len(metadata["name"]) == len(first)
-        and first <= metadata["name"] <= last
-        and parse_time(metadata["creationTimestamp"]) >= created
-    )
-
-
-def backup_name(schedule: str, moment: datetime, zone: tzinfo) -> str:
-    """`<schedule>-<YYYYMMDDhhmmss>` by the server's local time. (docs/spec: CTL 4.3, API-015)"""
-    return f"{schedule}-{moment.astimezone(zone):%Y%m%d%H%M%S}"
-
-
-def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo) -> JSONObject:
-    """The Backup of a run, from the Schedule as it was read, so that no unknown field is lost. (CTL 4.3)"""
-    metadata, spec = obj["metadata"], obj["spec"]
-    name = metadata["name"]
-    # What the template has takes the place of what the Schedule has. (docs/spec: BEY 7.1)
-    given = (spec.get("template") or {}).get("metadata") or {}
-    own = given.get("labels") or metadata.get("labels") or {}
-    own_labels = {**own, labels.SCHEDULE_NAME: labels.label_value(name)}
-    made = {
-        "name": backup_name(name, moment, zone),
-        "namespace": metadata["namespace"],
-        "labels": own_labels,
-    }
-    if annotations := backup_annotations(obj):
-        made["annotations"] = annotations
-    if spec.get("useOwnerReferencesInBackup"):
-        owner = {"apiVersion": API_VERSION, "kind": "Schedule", "name": name, "uid": metadata["uid"]}
-        made["ownerReferences"] = [{**owner, "controller": True}]
-    return {"apiVersion": API_VERSION, "kind": "Backup", "metadata": made, "spec": spec.get("template") or {}}
 
 
 def controller(parts: Parts) -> Controller:

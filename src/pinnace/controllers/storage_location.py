@@ -12,9 +12,8 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.times import format_time, later
+from pinnace.api.values.times import format_time, is_ahead, later
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationPhase
-from pinnace.controllers.shared.clocks import is_ahead
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope

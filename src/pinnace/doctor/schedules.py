@@ -9,15 +9,13 @@ from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.cron import CronError, read_schedule
 from pinnace.api.values.relative_times import relative_time
 from pinnace.api.values.shell_words import argument
-from pinnace.api.values.times import known_time
+from pinnace.api.values.times import is_ahead, known_time
 from pinnace.api.verification_answer import Soundness
 from pinnace.doctor.findings import Finding, ok, problem, skipped, warning
 from pinnace.notices.codes import Code
 
 CHECK: Final = "schedules"
 LATE: Final = timedelta(hours=1)
-AHEAD: Final = timedelta(minutes=5)
-"""A last run that is ahead by more was not written by a clock that is right."""
 
 
 def running(backups: Sequence[JSONObject]) -> set[str]:
@@ -109,7 +107,7 @@ def _judge(
         remedy = f"`schedule unpause {argument(bare)}` resumes it"
         return [warning(CHECK, f"{name} is paused", remedy, code=Code.SCHEDULE_PAUSED)]
     last = known_time(status.get("lastBackup"))
-    if last is not None and last - now > AHEAD:
+    if last is not None and is_ahead(last, now):
         said = f"{name} last ran at {last:%Y-%m-%d %H:%M} UTC, which is in the future: a clock was ahead"
         patch = """'{"status":{"lastBackup":null}}'"""
         command = (

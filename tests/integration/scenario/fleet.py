@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.schedules.due import counted_from
 from pinnace.api.values.times import parse_time
-from pinnace.controllers.schedule import counted_from, due_after, judge
+from pinnace.controllers.schedule import judge
 from pinnace.kube.resources import velero
 from pinnace.runtime.manager import Manager, ManagerPhase
 from pinnace.server.app import Assembly
@@ -63,7 +64,7 @@ def is_due(schedule: JSONObject, now: datetime) -> bool:
         return True
     if verdict.cron is None or verdict.schedule is None:
         return bool(schedule["status"]["phase"] != "FailedValidation")
-    due = due_after(verdict.cron, counted_from(verdict.schedule, now=now), UTC)
+    due = verdict.cron.next(counted_from(verdict.schedule, now=now), UTC)
     return due is not None and due < now
 
 

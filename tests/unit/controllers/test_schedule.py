@@ -11,7 +11,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.cron import read_schedule
 from pinnace.api.velero.schedule import SchedulePhase
-from pinnace.controllers.schedule import ScheduleReconciler, due_after
+from pinnace.controllers.schedule import ScheduleReconciler
 from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError, status_error
 from pinnace.kube.resources import SCHEDULES
 from pinnace.runtime.controller import CHANGED, DONE, Result
@@ -482,7 +482,7 @@ async def test_a_time_of_the_day_is_waited_for(scene: Scene) -> None:
 def test_the_moment_after_which_a_run_is_due(cron: str, last: str, due: str | None) -> None:
     expected = None if due is None else datetime.fromisoformat(due).replace(tzinfo=UTC)
 
-    assert due_after(read_schedule(cron), datetime.fromisoformat(last).replace(tzinfo=UTC), UTC) == expected
+    assert read_schedule(cron).next(datetime.fromisoformat(last).replace(tzinfo=UTC), UTC) == expected
 
 
 @pytest.mark.parametrize("last", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z"])

@@ -15,6 +15,9 @@ LATEST: Final = datetime.max.replace(microsecond=0, tzinfo=UTC)
 _MARGIN: Final = timedelta(days=2)
 """More than any time zone differs from UTC."""
 
+CLOCK_DIFFERENCE: Final = timedelta(minutes=5)
+"""By how much the clocks of two servers, or of a server and the API server, may differ."""
+
 _HTTP_DATE_LENGTH: Final = len("Fri, 27 Nov 2026 18:19:39 GMT")
 _MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})", re.ASCII)
@@ -52,6 +55,11 @@ def known_time(text: object) -> datetime | None:
         return parse_time(text) if isinstance(text, str) else None
     except ValueError:
         return None
+
+
+def is_ahead(moment: datetime, now: datetime) -> bool:
+    """Whether a time that should be past is so far ahead that a clock was wrong when it was written."""
+    return moment - now > CLOCK_DIFFERENCE
 
 
 def later(moment: datetime, by: timedelta) -> datetime:

@@ -22,10 +22,10 @@ from pinnace.api.nonadmin.names import COMMON_LABELS, Origin, is_object_name, is
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import is_ahead
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.controllers.shared.clocks import is_ahead
 
 _SOURCE_CLUSTER: Final = "velero.io/source-cluster-"
 """Annotations with the version of the cluster that was backed up."""

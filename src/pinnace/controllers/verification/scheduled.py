@@ -16,10 +16,9 @@ from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.cron import Cron, CronError, read_schedule
-from pinnace.api.values.times import format_time, parse_time
+from pinnace.api.values.times import format_time, is_ahead, parse_time
 from pinnace.api.velero.backup import Backup
 from pinnace.api.verification_answer import Soundness
-from pinnace.controllers.shared.clocks import is_ahead
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.verification.verifier import WORKERS, BackupVerifier
 from pinnace.kube.errors import NotFound
