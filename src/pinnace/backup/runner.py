@@ -134,7 +134,7 @@ class _Run(msgspec.Struct, kw_only=True):
     async def _refusal(self) -> Notice | None:
         """Why the backup cannot start: its name is taken, or the store cannot be read. (BKP 3.1)"""
         try:
-            if await self.context.store.exists(self.backup.metadata.name):
+            if await self.context.store.is_taken(self.backup.metadata.name):
                 return Notice(Code.NAME_TAKEN, "backup already exists in object storage")
         except StorageError as error:
             text = f"error checking if backup already exists in object storage: {error}"
@@ -222,7 +222,7 @@ class _Run(msgspec.Struct, kw_only=True):
     async def _remove_or_discard(self, csi: CSIObjects) -> list[str]:
         if self.is_stored:
             return await csi.remove_objects()
-        return [] if await self.context.store.exists(self.backup.metadata.name) else await csi.discard()
+        return [] if await self.context.store.is_taken(self.backup.metadata.name) else await csi.discard()
 
     async def _make_tarball(
         self, writer: ArchiveWriter, log: RunLog
@@ -306,7 +306,8 @@ class _Run(msgspec.Struct, kw_only=True):
                 raise StoreConfigError(f"{at_end.moved}. Back up again")
             self.context.activity.upload_bytes = files.size_bytes
             context = self.context
-            await store.put_backup(
+            waits = self.backup.status.phase in phases.WAITING
+            await (store.parked() if waits else store).put_backup(
                 files, sent=context.activity.sent, patience=context.patience, claim=context.claim
             )
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said

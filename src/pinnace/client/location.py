@@ -113,12 +113,19 @@ class LocationBackend:
     async def object(self, plural: str, name: str) -> JSONObject:
         try:
             if plural == "backups":
-                return _raw(Backup, await self.store.get_metadata(name), name)
+                return _raw(Backup, await self._backup_metadata(name), name)
             return _raw(Restore, await self.store.get_restore_metadata(name), name)
         except ObjectNotFound as error:
             raise await self.not_found(plural, name) from error
         except UnreadableObject as error:
             raise UnreadableMetadata(plural.removesuffix("s"), name, error) from error
+
+    async def _backup_metadata(self, name: str) -> bytes:
+        """The metadata of a backup, finished or waiting for operations. Raises ObjectNotFound."""
+        try:
+            return await self.store.get_metadata(name)
+        except ObjectNotFound:
+            return await self.store.parked().get_metadata(name)
 
     async def absence(self) -> str:
         return ""

@@ -122,6 +122,8 @@ class DownloadRequestReconciler:
         location = location_of(backup)
         try:
             async with asyncio.timeout(URL_SECONDS), self._locations.open(location) as store:
+                if kind not in OF_RESTORES and backup.status.phase in phases.UNFINISHED:
+                    store = store.parked()
                 return await store.signed_url(kind, target.name)
         except TimeoutError:
             raise StorageError(

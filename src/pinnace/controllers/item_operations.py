@@ -20,6 +20,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -47,7 +48,7 @@ from pinnace.runtime.controller import CHANGED, DONE, Controller, Reconcile, Res
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import ReadOnlyLocation
+from pinnace.storage.errors import BackupExists, ObjectNotFound, ReadOnlyLocation
 
 log = get_logger(__name__)
 
@@ -76,6 +77,10 @@ class Steps(Protocol[RunT]):
 
     async def finalize(self, store: BackupStore, plugins: PluginSession, run: RunT) -> RunT:
         """The object with its terminal phase, stored."""
+        ...
+
+    async def cut_short(self, ended: RunT, error: Exception) -> RunT:
+        """The object that is given up, in its terminal phase, once what there is of it is stored."""
         ...
 
     def ended(self, run: RunT) -> None:
@@ -132,8 +137,8 @@ class OperationsReconciler(Generic[RunT]):
             return DONE
         try:
             after = await self._step(run)
-        except (CannotFollow, OperationsChanged, ReadOnlyLocation) as error:
-            after = _given_up(run, str(error), self._scope)
+        except (CannotFollow, OperationsChanged, ReadOnlyLocation, BackupExists) as error:
+            after = await self._steps.cut_short(_given_up(run, str(error), self._scope), error)
         changed = after != run
         if changed:
             try:
@@ -181,6 +186,7 @@ class BackupSteps:
 
     scope: Scope
     work: BackupWork
+    locations: LocationStores
 
     async def location(self, run: Backup) -> str:
         """The location of the Backup."""
@@ -201,6 +207,23 @@ class BackupSteps:
             return await BackupOperation(context).finalize(run)
         except CSIError as error:
             raise CannotFollow(str(error)) from error
+
+    async def cut_short(self, ended: Backup, error: Exception) -> Backup:
+        """The Backup, stored as it was before the operations; Failed if that is not possible."""
+        if isinstance(error, BackupExists | ReadOnlyLocation):
+            return _failed(ended)
+        scope = self.scope
+        try:
+            async with self.locations.open(ended.spec.storage_location) as store:
+                plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
+                options = self.work.log_options(ended)
+                context = scope.run_context(
+                    discovery=Discovery(()), store=store, plugins=plugins, log=options
+                )
+                await BackupOperation(context).cut_short(ended)
+        except (NotFound, ObjectNotFound, ReadOnlyLocation, BackupExists):
+            return _failed(ended)  # the location, or what was parked there, is gone
+        return ended
 
     def ended(self, run: Backup) -> None:
         """Count the outcome."""
@@ -244,6 +267,10 @@ class RestoreSteps:
             await log_outcomes(context, run)
         return ended
 
+    async def cut_short(self, ended: Restore, error: Exception) -> Restore:
+        """The Restore; nothing of it is to be stored."""
+        return ended
+
     async def _owner(self, run: Restore) -> str:
         """The tenant whose bucket holds the log; empty if it is the administrator's."""
         location = await self.scope.client.get(
@@ -277,7 +304,7 @@ def backups_controller(parts: Parts) -> Controller:
         parts.scope,
         parts.locations,
         BACKUP_RUNS,
-        BackupSteps(scope=parts.scope, work=work),
+        BackupSteps(scope=parts.scope, work=work, locations=parts.locations),
         settings=_settings(parts),
         in_flight=parts.backups_in_flight,
     )
@@ -309,6 +336,13 @@ def _controller(parts: Parts, name: str, reconcile: Reconcile, resource: APIReso
     made = Controller(name, reconcile, workers=_WORKERS, clock=parts.scope.clock, queue=parts.queue())
     made.watch(parts.informers.of(resource), predicate=is_followed)
     return made
+
+
+def _failed(backup: Backup) -> Backup:
+    """The Backup in the phase that says that the location has no finished backup of it."""
+    return msgspec.structs.replace(
+        backup, status=msgspec.structs.replace(backup.status, phase=BackupPhase.FAILED)
+    )
 
 
 def _given_up(run: RunT, reason: str, scope: Scope) -> RunT:

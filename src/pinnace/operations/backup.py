@@ -12,7 +12,7 @@ from pinnace.csi.snapshots import FEATURE
 from pinnace.hooks.backup_running import PodHookRunner
 from pinnace.hooks.limit import hook_limit, limited
 from pinnace.operations.snapshots import csi_backup_actions_of, snapshotters_of, taken_snapshots
-from pinnace.operations.waiting import finalize_backup, wait_for_backup
+from pinnace.operations.waiting import cut_backup_short, finalize_backup, wait_for_backup
 from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.registry import ActionRegistry
@@ -60,6 +60,10 @@ class BackupOperation:
     async def finalize(self, backup: Backup) -> Backup:
         """Finalize a backup whose operations have ended; see `finalize_backup`. Raises StorageError."""
         return await finalize_backup(self._context, backup, actions=self._later_actions())
+
+    async def cut_short(self, backup: Backup) -> None:
+        """Store a backup whose operations cannot be followed; see `cut_backup_short`. Raises StorageError."""
+        await cut_backup_short(self._context, backup)
 
     async def wait(self, backup: Backup) -> Backup:
         """Wait for the operations of a backup that was run; see `wait_for_backup`. Raises StorageError."""

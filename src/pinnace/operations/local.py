@@ -173,7 +173,7 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
             " leave the setting out to keep the snapshots in the storage system"
         )
     name = prepared.metadata.name
-    if await run.store.exists(name):
+    if await run.store.is_taken(name):
         raise NameTaken(f"{BackupExists(name)}; choose another name or delete it")
     ids = ActionRegistry(builtin_backup_actions=backup_actions(run.client, discovery)).ids
     # Before the cluster is read: a location that cannot be written, or a second process that makes a backup

@@ -21,12 +21,13 @@ from pinnace.aio.blocking import finish
 from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api import phases
-from pinnace.api.objects import JSONObject
+from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.values.counts import counted
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
 from pinnace.api.velero.restore import Restore
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.rewriting import rewrite_archive
 from pinnace.backup.actions import BackupActions
@@ -42,9 +43,9 @@ from pinnace.plugins.logs import LogSink, ProcessLog
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.session import PluginSession
 from pinnace.runs.context import RunContext
-from pinnace.storage.backup_files import encode_metadata
+from pinnace.storage.backup_files import FinalFiles
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
+from pinnace.storage.errors import BackupExists, StorageError, UnreadableObject
 
 _logger = logging.getLogger(__name__)
 
@@ -87,12 +88,13 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
             OperationsChanged: the file is not the one that was stored.
         """
         name = backup.metadata.name
-        before = verified_operations(backup, await self.store.read_item_operations(name))
+        parked = self.store.parked()
+        before = verified_operations(backup, await parked.read_item_operations(name))
         operators = Operators(backup, _by_name(self._backup_actions()), self.log)
         limit = _limit(backup.spec.item_operation_timeout, self.timeout)
         after = await _advanced(operators, before, self.clock.now(), limit, cancel)
         if after != before:
-            await self.store.put_item_operations(name, encode_operations(backup, after))
+            await parked.put_item_operations(name, encode_operations(backup, after))
         return _counted(backup, after, "backup_item_operations")
 
     async def restore(self, restore: Restore, *, cancel: str = "") -> Restore:
@@ -141,11 +143,14 @@ async def finalize_backup(
     """Read again what operations asked for, store the backup, and return it with its terminal phase.
 
     Raises:
-        StorageError: the location cannot be read or written; the backup stays as it was, to be finalized
-            again.
+        StorageError: the location cannot be read or written; the backup stays parked, to be finalized again.
+        BackupExists: another backup of the name was stored meanwhile.
         OperationsChanged: the file of operations is not the one that was stored.
     """
-    name = backup.metadata.name
+    name, store = backup.metadata.name, context.store
+    if await store.exists(name):
+        return await _finished_before(store, backup)
+    context = msgspec.structs.replace(context, store=store.parked())
     operations = verified_operations(backup, await context.store.read_item_operations(name))
     errors = [
         f"operation {operation.operation_id} for {operation.item.group_resource} "
@@ -158,25 +163,63 @@ async def finalize_backup(
     ended = _ended(backup, len(updated.errors), len(warnings), context.clock.now())
     for error in updated.errors:
         _logger.error("A backup could not be finalized as a whole: %s", error)
-    await _put_volume_infos(context.store, name, operations, updated)
+    infos = await _volume_infos(context.store, name, operations, updated)
     try:
         with temporary_folder(context.workdir, "finalize-") as directory:
             log = await continued_log(context, backup, operations, directory, warnings=warnings)
-            if log is not None:
-                await context.store.put_backup_log(name, log)
             contents = await _rewritten(context, name, updated, directory)
-            await context.store.finish_backup(
-                name,
-                encode_metadata(ended, await _stored(context.store, name)),
+            files = FinalFiles(
                 contents=contents,
                 index=directory / _INDEX if contents is not None else None,
+                log=log,
                 resource_list=await _resource_list(context.store, name, updated),
+                volume_infos=infos,
                 results=await _results(context.store, name, [*errors, *updated.errors], warnings),
             )
+            await store.finish_backup(files, ended, directory, claim=context.claim)
     except (OSError, ArchiveError) as error:
         problem = problem_text(context.workdir, error) if isinstance(error, OSError) else error_text(error)
         raise StorageError(f"backup {name!r} could not be finalized: {problem}") from error
     return ended
+
+
+async def _finished_before(store: BackupStore, backup: Backup) -> Backup:
+    """The Backup with the end that an earlier finalization has stored: its answer was lost, or it was killed.
+
+    Raises BackupExists if the stored backup is another one.
+    """
+    name, notes = backup.metadata.name, backup.metadata.annotations
+    stored = await store.read_backup(name)
+    status, digest = stored.status, stored.metadata.annotations.get(ITEM_OPERATIONS)
+    is_own = stored.metadata.uid == backup.metadata.uid and digest == notes.get(ITEM_OPERATIONS)
+    if not is_own or status.phase not in phases.FINISHED:
+        raise BackupExists(name)
+    await store.discard_parked(name)
+    status = msgspec.structs.replace(
+        backup.status,
+        phase=status.phase,
+        errors=status.errors,
+        warnings=status.warnings,
+        completion_timestamp=status.completion_timestamp,
+    )
+    return msgspec.structs.replace(backup, status=status)
+
+
+async def cut_backup_short(context: RunContext, backup: Backup) -> None:
+    """Store a backup whose operations cannot be followed, as it was when it began to wait for them.
+
+    Args:
+        backup: with its terminal phase and the reason.
+
+    Raises:
+        StorageError: as `finalize_backup`; ObjectNotFound if nothing of it is parked.
+    """
+    try:
+        with temporary_folder(context.workdir, "finalize-") as directory:
+            await context.store.finish_backup(FinalFiles(), backup, directory)
+    except OSError as error:
+        problem = problem_text(context.workdir, error)
+        raise StorageError(f"backup {backup.metadata.name!r} could not be stored: {problem}") from error
 
 
 async def wait_for_backup(
@@ -296,14 +339,6 @@ async def _updated(
     return await finalizer.update(wanted)
 
 
-async def _stored(store: BackupStore, name: str) -> JSONObject:
-    """The Backup as the location keeps it; empty if it cannot be read, as it is going to be replaced."""
-    try:
-        return await store.read_raw_backup(name)
-    except (ObjectNotFound, UnreadableObject):
-        return {}
-
-
 async def _rewritten(context: RunContext, name: str, updated: UpdatedItems, directory: Path) -> Path | None:
     if not updated.files:
         return None
@@ -323,18 +358,17 @@ async def _resource_list(store: BackupStore, name: str, updated: UpdatedItems) -
     return listed
 
 
-async def _put_volume_infos(
+async def _volume_infos(
     store: BackupStore, name: str, operations: Sequence[ItemOperation], updated: UpdatedItems
-) -> None:
-    """Add to the records of volumes what became of moved data."""
+) -> Sequence[BackupVolumeInfo] | None:
+    """The records of volumes with what became of moved data; None if they stay as they are."""
     try:
         before = await store.read_volume_infos(name)
     except UnreadableObject as error:
         _logger.warning("The records of the volumes of a backup stay as they are: %s", error)
-        return
+        return None
     after = with_outcomes(before, operations, updated.objects)
-    if after != before:
-        await store.put_volume_infos(name, after)
+    return after if after != before else None
 
 
 async def _results(

@@ -93,6 +93,40 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
         return files
 
 
+class FinalFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What has changed of a backup while it waited for operations; None is a file that has not.
+
+    Attributes:
+        contents, index, log: as in `BackupFiles`.
+        resource_list, volume_infos, results: as in `BackupFiles`.
+    """
+
+    contents: Path | None = None
+    index: Path | None = None
+    log: Path | None = None
+    resource_list: Mapping[str, Sequence[str]] | None = None
+    volume_infos: Sequence[BackupVolumeInfo] | None = None
+    results: Mapping[str, Any] | None = None
+
+    def encoded(self, layout: Layout, name: str) -> dict[str, Path | bytes]:
+        """The files by key. Raises StorageError for what is not JSON."""
+        contents: dict[str, Path | bytes | None] = {
+            DownloadTargetKind.BACKUP_LOG: self.log,
+            DownloadTargetKind.BACKUP_CONTENTS: self.contents,
+            DownloadTargetKind.ITEM_INDEX: self.index,
+            DownloadTargetKind.BACKUP_RESOURCE_LIST: (
+                None if self.resource_list is None else encode_object(self.resource_list)
+            ),
+            "BackupVolumeInfos": (
+                None
+                if self.volume_infos is None
+                else encode_list([encode(info) for info in self.volume_infos])
+            ),
+            "BackupResults": None if self.results is None else encode_object(self.results),
+        }
+        return {layout.target(kind, name): each for kind, each in contents.items() if each is not None}
+
+
 def encode_metadata(value: Backup | Restore, read: Mapping[str, Any] | None = None) -> bytes:
     """`velero-backup.json` and `velero-restore.json`: indented by 2, `kind` first. (docs/spec: STO 3.1)
 

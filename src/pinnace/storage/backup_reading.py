@@ -1,7 +1,10 @@
 """Reads the files of a backup."""
 
+from copy import copy
 from pathlib import Path
+from typing import Self
 
+import msgspec
 import orjson
 
 from pinnace.aio.blocking import in_thread
@@ -23,6 +26,26 @@ class BackupReading(LocationFiles):
     async def exists(self, backup: str) -> bool:
         """Whether the backup is finished: its metadata is there. (docs/spec: STO 6)"""
         return await self._store.exists(self._layout.backup_metadata(backup))
+
+    def parked(self) -> Self:
+        """This location with the files of backups that wait for operations. It has the same store."""
+        return self._with(parked=True)
+
+    async def is_taken(self, backup: str) -> bool:
+        """Whether there is a backup of this name, finished or waiting for operations."""
+        return await self._with(parked=False).exists(backup) or await self.parked().exists(backup)
+
+    async def located(self, backup: str) -> Self:
+        """This location; with its parked files if they are all that there is of the backup."""
+        if await self.exists(backup):
+            return self
+        parked = self.parked()
+        return parked if await parked.exists(backup) else self
+
+    def _with(self, *, parked: bool) -> Self:
+        view = copy(self)
+        view._layout = msgspec.structs.replace(self._layout, parked=parked)
+        return view
 
     async def get_metadata(self, backup: str) -> bytes:
         """`velero-backup.json` as it is stored. Raises ObjectNotFound if there is no such backup."""

@@ -11,12 +11,18 @@ from typing import Any
 import msgspec
 
 from pinnace.aio.blocking import finish, in_thread
-from pinnace.api.codec import encode
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.api.volume_info import BackupVolumeInfo
-from pinnace.storage.backup_files import BackupFiles, StoredFile, stored_bytes
+from pinnace.storage.backup_files import (
+    BackupFiles,
+    FinalFiles,
+    StoredFile,
+    encode_metadata,
+    stored_bytes,
+)
 from pinnace.storage.backup_reading import BackupReading
 from pinnace.storage.errors import BackupExists, ClaimLost, StorageError, combined
+from pinnace.storage.interface import save_stream
 from pinnace.storage.location_files import StoredUnchecked
 from pinnace.storage.patience import Patience, impatient
 from pinnace.storage.together import together
@@ -86,7 +92,7 @@ class BackupWriting(BackupReading):
 
     async def _put_unless_exists(self, files: BackupFiles, upload: "_Upload") -> None:
         """Store a backup under the claim on its name. Raises BackupExists."""
-        if await upload.patience.insist(lambda: self.exists(files.name)):
+        if await upload.patience.insist(lambda: self.is_taken(files.name)):
             raise BackupExists(files.name)
         if upload.claim.was_abandoned:
             await self._abort_uploads(self._layout.backup_directory(files.name))
@@ -116,9 +122,9 @@ class BackupWriting(BackupReading):
         try:
             side_files = await in_thread(files.encoded, self._layout)
         except StorageError:
-            await self._put_log(files, upload)
+            await self._put_log(files.name, files.log, upload)
             raise
-        await self._put_log(files, upload)
+        await self._put_log(files.name, files.log, upload)
         if files.metadata is None:
             return
         whole_files = {
@@ -129,28 +135,34 @@ class BackupWriting(BackupReading):
             )
             if path is not None
         }
+        await self._put_all(files.name, {**whole_files, **side_files}, files.metadata, upload)
+
+    async def _put_all(
+        self, backup: str, files: Mapping[str, Path | bytes], metadata: bytes, upload: "_Upload"
+    ) -> None:
+        """Store the files by key, the metadata last, or remove them all."""
+
+        def put(key: str, content: Path | bytes) -> Awaitable[StoredFile]:
+            if isinstance(content, Path):
+                return self._put_file(key, content, upload.sent)
+            return self._put(key, content)
+
         try:
-            await together(
-                *(
-                    upload.insist(partial(self._put_file, key, path, upload.sent))
-                    for key, path in whole_files.items()
-                ),
-                *(upload.insist(partial(self._put, key, body)) for key, body in side_files.items()),
-            )
+            await together(*(upload.insist(partial(put, key, each)) for key, each in files.items()))
             await upload.patience.insist(upload.claim.check)
-            await upload.insist(partial(self._put_metadata, files.name, files.metadata))
+            await upload.insist(partial(self._put_metadata, backup, metadata))
         except BaseException as error:  # whatever it was: an unfinished backup must not stay; passed on
-            await self._undo(files.name, [*whole_files, *side_files], upload.claim, error)
+            await self._undo(backup, list(files), upload.claim, error)
             raise
 
-    async def _put_log(self, files: BackupFiles, upload: "_Upload") -> None:
-        if files.log is None:
+    async def _put_log(self, backup: str, log: Path | None, upload: "_Upload") -> None:
+        if log is None:
             return
         try:
-            key = self._layout.target(DownloadTargetKind.BACKUP_LOG, files.name)
-            await upload.insist(partial(self._put_file, key, files.log, upload.sent))
+            key = self._layout.target(DownloadTargetKind.BACKUP_LOG, backup)
+            await upload.insist(partial(self._put_file, key, log, upload.sent))
         except StorageError as error:
-            _logger.warning("The log of backup %s could not be stored: %s", files.name, error)
+            _logger.warning("The log of backup %s could not be stored: %s", backup, error)
 
     async def _put_metadata(self, backup: str, metadata: bytes) -> StoredFile:
         key = self._layout.backup_metadata(backup)
@@ -209,58 +221,84 @@ class BackupWriting(BackupReading):
         """
         self._check_writable("delete backup")
         keys = await self._store.list_keys(self._layout.backup_directory(backup))
-        if errors := await self._delete_all(backup, keys):
+        parked = self.parked()._layout.backup_metadata(backup)
+        if errors := await self._delete_all(backup, sorted(keys, key=lambda key: key != parked)):
             raise combined(errors)
         await self._abort_abandoned(self._layout.backup_directory(backup))
-
-    async def put_backup_log(self, backup: str, log: Path) -> None:
-        """Store the gzip'd log of a backup in place of the former one."""
-        self._check_writable(f"write the log of backup {backup}")
-        await self._put_file(self._layout.target(DownloadTargetKind.BACKUP_LOG, backup), log)
 
     async def put_index(self, backup: str, index: Path) -> None:
         """Store the index of a finished backup that has none, or a damaged one."""
         self._check_writable(f"write the index of backup {backup}")
         await self._put_file(self._layout.target(DownloadTargetKind.ITEM_INDEX, backup), index)
 
-    async def put_volume_infos(self, backup: str, infos: Sequence[BackupVolumeInfo]) -> None:
-        """Store what became of the volumes of a backup, which is finished only after them."""
-        self._check_writable(f"write backup {backup}")
-        await self._put_list("BackupVolumeInfos", backup, [encode(info) for info in infos])
-
     async def put_item_operations(self, backup: str, operations: Sequence[Mapping[str, Any]]) -> None:
-        """Store the progress of the operations of a backup, which is finished only after them."""
+        """Store the progress of the operations of a backup; it is parked, and finished only after them."""
         self._check_writable(f"write backup {backup}")
         await self._put_list("BackupItemOperations", backup, operations)
 
     async def finish_backup(
         self,
-        backup: str,
-        metadata: bytes,
+        files: FinalFiles,
+        metadata: Backup,
+        folder: Path,
         *,
-        contents: Path | None = None,
-        index: Path | None = None,
-        resource_list: Mapping[str, Sequence[str]] | None = None,
-        results: Mapping[str, Any] | None = None,
+        claim: WriterClaim | None = None,
     ) -> None:
-        """Store a backup's final metadata, after the files that have changed since it was stored.
+        """Store a backup that waited for operations under its own keys, and remove its parked files.
 
-        Each file takes the place of its former version as a whole: a backup that is not finished stays as it
-        was, and can be finished again.
+        Each file is stored once, what is parked where `files` has nothing else, and the metadata last. A
+        failure removes what was stored; the parked files stay, and the backup can be finished again.
+
+        Args:
+            metadata: the Backup with its terminal phase; fields of other versions are kept as parked.
+            folder: an empty one for the parked files.
+            claim: on the name of this backup, if the caller has it and renews it; None takes it here.
+
+        Raises:
+            ReadOnlyLocation: the location is read-only.
+            BackupExists: a finished backup of this name exists; nothing was changed.
+            ObjectNotFound: nothing is parked.
         """
-        self._check_writable(f"write backup {backup}")
-        target = self._layout.target
-        if contents is not None:
-            # Of a process that died here before.
-            await self._abort_uploads(self._layout.backup_directory(backup))
-            await self._put_file(target(DownloadTargetKind.BACKUP_CONTENTS, backup), contents)
-        if index is not None:
-            await self._put_file(target(DownloadTargetKind.ITEM_INDEX, backup), index)
-        if resource_list is not None:
-            await self._put_object(DownloadTargetKind.BACKUP_RESOURCE_LIST, backup, resource_list)
-        if results is not None:
-            await self._put_object("BackupResults", backup, results)
-        await self._put_metadata(backup, metadata)
+        self._check_writable(f"write backup {metadata.metadata.name}")
+        if claim is not None:
+            await self._finish(files, metadata, folder, claim)
+            return
+        name, owner = metadata.metadata.name, metadata.metadata.uid
+        async with self.claim_of_backup(name, owner=owner) as own:
+            await own.hold(self._finish(files, metadata, folder, own))
+
+    async def _finish(self, files: FinalFiles, metadata: Backup, folder: Path, claim: WriterClaim) -> None:
+        backup, parked = metadata.metadata.name, self.parked()
+        if await self.exists(backup):
+            raise BackupExists(backup)
+        encoded = encode_metadata(metadata, await parked.read_raw_backup(backup))
+        final: dict[str, Path | bytes] = {}
+        directory, own = self._layout.backup_directory(backup), parked._layout.backup_directory(backup)
+        changed = await in_thread(files.encoded, self._layout, backup)
+        for number, key in enumerate(await self._store.list_keys(own)):
+            target = directory + key.removeprefix(own)
+            if target not in changed and target != self._layout.backup_metadata(backup):
+                final[target] = folder / f"parked-{number}"
+                async with self._store.get(key) as stream:
+                    await save_stream(stream, folder / f"parked-{number}")
+        final |= changed
+        # Of a process that died here before.
+        await self._abort_uploads(directory)
+        upload = _Upload(claim, impatient(), lambda _: None)
+        log = final.pop(self._layout.target(DownloadTargetKind.BACKUP_LOG, backup), None)
+        await self._put_log(backup, log if isinstance(log, Path) else None, upload)
+        await self._put_all(backup, final, encoded, upload)
+        try:
+            await self.discard_parked(backup)
+        except StorageError as error:
+            _logger.warning("Parked files of backup %s stay until it is deleted: %s", backup, error)
+
+    async def discard_parked(self, backup: str) -> None:
+        """Remove the parked files of a backup; nothing there is success. Raises StorageError."""
+        parked = self.parked()
+        keys = await self._store.list_keys(parked._layout.backup_directory(backup))
+        if keys and (errors := await parked._delete_all(backup, keys)):
+            raise combined(errors)
 
 
 class _Upload(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ TOP_LEVEL_DIRECTORIES = frozenset({"backups", "restores", "restic", "metadata", 
 """The folders that may stand at the root prefix. `kopia` is later Velero's. (docs/spec: STO 7, BEY 3.1)"""
 
 _METADATA = "velero-backup.json"
+_PARKED = "pinnace-parked/"
 _NAMED_DIRECTORIES = 3
 _MAX_NAME_CHARACTERS = 253
 
@@ -93,9 +94,14 @@ class Layout(msgspec.Struct, frozen=True):
     """The keys below one root prefix, which is as clean_prefix() returns it.
 
     Every method that takes a name raises StorageError if it cannot be part of a key.
+
+    Attributes:
+        parked: whether the files of backups are those of backups that wait for operations. They have a
+            directory of their own inside of the backup's, where Velero looks for no metadata. (docs/adr/054)
     """
 
     root: str
+    parked: bool = False
 
     @property
     def backups(self) -> str:
@@ -109,7 +115,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     def backup_directory(self, backup: str) -> str:
         """All keys of a backup begin with this; the slash at the end keeps `b1` from meaning `b10` too."""
-        return f"{self.backups}{check_name(backup)}/"
+        return f"{self.backups}{check_name(backup)}/{_PARKED if self.parked else ''}"
 
     def restore_directory(self, restore: str) -> str:
         """All keys of a restore begin with this."""
@@ -125,7 +131,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     def writer_claim(self, backup: str) -> str:
         """The claim of the process that writes the backup, which deletes it at the end. Velero ignores it."""
-        return f"{self.backup_directory(backup)}{backup}-pinnace-writer.json"
+        return f"{self.backups}{check_name(backup)}/{backup}-pinnace-writer.json"
 
     def restore_claim(self, restore: str) -> str:
         """The claim of the process that makes the restore, which deletes it at the end. Velero ignores it."""

@@ -111,11 +111,17 @@ class Store(BackupStore):
         return sorted(path.name for path in (self.root / "backups").rglob("*") if path.is_file())
 
     def metadata(self) -> JSONObject:
-        loaded: JSONObject = json.loads((self.root / "backups/b1/velero-backup.json").read_bytes())
+        loaded: JSONObject = json.loads(self.file("velero-backup.json").read_bytes())
         return loaded
 
     def unpacked(self, name: str) -> Any:
-        return json.loads(gzip.decompress((self.root / "backups/b1" / name).read_bytes()))
+        return json.loads(gzip.decompress(self.file(name).read_bytes()))
+
+    def file(self, name: str) -> Path:
+        """A file of the backup, where it is parked as long as the backup waits for operations."""
+        directory = self.root / "backups/b1"
+        finished = (directory / "velero-backup.json").exists()
+        return directory / name if finished else directory / "pinnace-parked" / name
 
 
 def prepared(**spec: Any) -> Backup:

@@ -152,6 +152,17 @@ async def test_the_files_of_a_backup_that_is_being_deleted_can_be_downloaded(
     assert status(world)["phase"] == "Processed"
 
 
+async def test_the_files_of_a_waiting_backup_are_downloaded_from_where_they_are_parked(
+    world: World, downloads: DownloadRequestReconciler
+) -> None:
+    world.cluster.stored("backups", "b1")["status"] = {"phase": "WaitingForPluginOperations"}
+    add_request(world, "BackupLog", "b1")
+
+    await downloads.reconcile(key("d1"))
+
+    assert str(status(world)["downloadURL"]).endswith("/backups/b1/pinnace-parked/b1-logs.gz")
+
+
 def test_a_request_that_cannot_be_answered_is_tried_a_few_times_before_it_expires() -> None:
     delays, passed, tries = backoff(), 0.0, 1
     while (passed := passed + delays.next_delay(key("d1"))) < VALIDITY.total_seconds():

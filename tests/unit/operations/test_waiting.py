@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import shutil
 import zlib
 from datetime import timedelta
 from pathlib import Path
@@ -21,10 +22,16 @@ from pinnace.operations.waiting import Following, finalize_backup, wait_for_back
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.item_operations import NO_PLUGIN, TIMED_OUT
 from pinnace.plugins.protocols import ResourceIdentifier
+from pinnace.storage.backup_files import encode_metadata
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import BackupExists
+from pinnace.storage.filesystem.store import FilesystemStore
+from pinnace.storage.layout import Layout
 from tests.support.clock import START, FakeClock, LeapingClock
 from tests.support.plugins.operators import NAME, Operations
 from tests.support.runs.backup_runs import Store, prepared
 from tests.support.runs.context import run_context
+from tests.support.stores.faulty_store import FaultyStore
 from tests.support.waiting import eventually
 from tests.unit.backup.fakes import discovery_of, read_members, two_a_page
 
@@ -94,6 +101,67 @@ async def test_a_backup_with_operations_is_stored_and_waits(lab: Lab) -> None:
         },
         "status": {"phase": "InProgress", "created": "2021-08-11T21:43:26Z"},
     }
+
+
+async def test_a_waiting_backup_is_parked_and_each_of_its_files_is_written_once(tmp_path: Path) -> None:
+    changed = ResourceIdentifier(group="", resource="configmaps", namespace="ns", name="a")
+    lab = Lab(tmp_path, changed)
+    faulty = FaultyStore(FilesystemStore(lab.store.root))
+    lab.context = replace(lab.context, store=BackupStore(faulty, Layout(""), location="default"))
+    backup = await lab.run()
+    assert not await lab.store.exists("b1")  # what a sync, also of a Velero server, looks for
+    assert await lab.store.is_taken("b1")
+    assert {"b1", "b1.tar.gz"} & set(lab.store.stored()) == {"b1.tar.gz"}
+    lab.operations.end("op-a")
+    lab.operations.end("op-b")
+    backup = await replace(lab.following(), store=lab.context.store).backup(backup)
+
+    await lab.finalize(backup)
+
+    puts = [key for call, key in faulty.calls if call == "put" and "pinnace-" not in key]
+    assert sorted(puts) == sorted(
+        str(path.relative_to(lab.store.root))
+        for path in (lab.store.root / "backups").rglob("*")
+        if path.is_file() and "pinnace-" not in path.name
+    )
+    assert puts[-1] == "backups/b1/velero-backup.json"
+    assert not (lab.store.root / "backups/b1/pinnace-parked").exists()
+
+
+@pytest.mark.parametrize("killed", ["before its files were removed", "after all"])
+async def test_a_finalization_whose_end_was_lost_is_known_and_writes_nothing(lab: Lab, killed: str) -> None:
+    backup = await lab.run()
+    lab.operations.end("op-a")
+    lab.operations.end("op-b", error="broken")
+    backup = await lab.following().backup(backup)
+    parked, kept = lab.store.root / "backups/b1/pinnace-parked", lab.store.root.parent / "kept"
+    shutil.copytree(parked, kept)
+    lab.clock.turn(60)
+    ended = await lab.finalize(backup)
+    if killed == "before its files were removed":
+        shutil.copytree(kept, parked)
+    before = {path: path.stat().st_mtime_ns for path in lab.store.file("").iterdir() if path != parked}
+    lab.clock.turn(60)
+
+    assert await lab.finalize(backup) == ended
+
+    assert {path: path.stat().st_mtime_ns for path in lab.store.file("").iterdir()} == before
+
+
+async def test_another_backup_of_the_name_that_was_stored_meanwhile_stays(lab: Lab) -> None:
+    backup = await lab.run()
+    for name in ("op-a", "op-b"):
+        lab.operations.end(name)
+    backup = await lab.following().backup(backup)
+    other = lab.store.root / "backups/b1/velero-backup.json"
+    other.write_bytes(encode_metadata(replace(backup, metadata=replace(backup.metadata, uid="another"))))
+    before = other.read_bytes()
+
+    with pytest.raises(BackupExists):
+        await lab.finalize(backup)
+
+    assert other.read_bytes() == before
+    assert not (lab.store.root / "backups/b1/b1.tar.gz").exists()
 
 
 async def test_a_backup_without_operations_does_not_wait(lab: Lab) -> None:
@@ -183,7 +251,7 @@ async def test_a_list_of_operations_that_was_changed_is_not_believed(lab: Lab) -
     stored[0]["spec"]["postOperationItems"] = [
         {"Group": "", "Resource": "secrets", "Namespace": "kube-system", "Name": "token"}
     ]
-    await lab.store.put_item_operations("b1", stored)
+    await lab.store.parked().put_item_operations("b1", stored)
 
     with pytest.raises(OperationsChanged):
         await lab.following().backup(backup)
@@ -198,8 +266,8 @@ async def test_without_items_to_read_again_only_the_metadata_is_written(lab: Lab
     lab.operations.end("op-a")
     lab.operations.end("op-b")
     backup = await lab.following().backup(backup)
-    before = read_members(lab.store.root / "backups/b1/b1.tar.gz")
-    file = lab.store.root / "backups/b1/velero-backup.json"
+    before = read_members(lab.store.file("b1.tar.gz"))
+    file = lab.store.file("velero-backup.json")
     file.write_text(json.dumps(lab.store.metadata() | {"ofAnotherVersion": [1]}))
     lab.clock.turn(60)
 
@@ -209,7 +277,7 @@ async def test_without_items_to_read_again_only_the_metadata_is_written(lab: Lab
     assert ended.status.completion_timestamp == START + timedelta(seconds=60)
     assert lab.store.metadata()["status"]["phase"] == "Completed"
     assert lab.store.metadata()["ofAnotherVersion"] == [1]
-    assert read_members(lab.store.root / "backups/b1/b1.tar.gz") == before
+    assert read_members(lab.store.file("b1.tar.gz")) == before
 
 
 @pytest.mark.found("V19")
@@ -217,7 +285,7 @@ async def test_the_log_of_a_backup_says_what_became_of_each_operation(tmp_path: 
     upload = ResourceIdentifier(group="velero.io", resource="datauploads", namespace="velero", name="b1-x")
     lab = Lab(tmp_path, upload)
     backup = await lab.run()
-    before = gzip.decompress((lab.store.root / "backups/b1/b1-logs.gz").read_bytes()).decode()
+    before = gzip.decompress((lab.store.file("b1-logs.gz")).read_bytes()).decode()
     lab.operations.end("op-a")
     lab.operations.end("op-b", error="it was canceled, as its node is gone")
     backup = await lab.following().backup(backup)
@@ -226,7 +294,7 @@ async def test_the_log_of_a_backup_says_what_became_of_each_operation(tmp_path: 
 
     # One gzip member, as some readers silently stop at the end of the first.
     engine = zlib.decompressobj(31)
-    log = engine.decompress((lab.store.root / "backups/b1/b1-logs.gz").read_bytes()).decode()
+    log = engine.decompress((lab.store.file("b1-logs.gz")).read_bytes()).decode()
     assert engine.eof
     assert engine.unused_data == b""
     assert log.startswith(before)
@@ -248,7 +316,7 @@ async def test_a_log_that_is_damaged_or_no_log_is_left_as_it_is(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     backup = await lab.run()
-    log = lab.store.root / "backups/b1/b1-logs.gz"
+    log = lab.store.file("b1-logs.gz")
     if damage == "cut off":
         log.write_bytes(log.read_bytes()[:-9])
     else:
@@ -260,19 +328,19 @@ async def test_a_log_that_is_damaged_or_no_log_is_left_as_it_is(
     ended = await lab.finalize(await lab.following().backup(backup))
 
     assert ended.status.phase == BackupPhase.COMPLETED
-    assert log.read_bytes() == before
+    assert lab.store.file("b1-logs.gz").read_bytes() == before
 
 
 @pytest.mark.found("V19")
 async def test_a_backup_without_a_log_gets_one_with_the_outcomes(lab: Lab) -> None:
     backup = await lab.run()
-    (lab.store.root / "backups/b1/b1-logs.gz").unlink()
+    (lab.store.file("b1-logs.gz")).unlink()
     lab.operations.end("op-a")
     lab.operations.end("op-b")
 
     await lab.finalize(await lab.following().backup(backup))
 
-    log = gzip.decompress((lab.store.root / "backups/b1/b1-logs.gz").read_bytes()).decode()
+    log = gzip.decompress((lab.store.file("b1-logs.gz")).read_bytes()).decode()
     assert log.count("Item operation Completed") == 2
 
 
@@ -291,15 +359,15 @@ async def test_items_are_in_the_backup_as_they_are_when_operations_have_ended(tm
     ended = await lab.finalize(backup)
 
     assert (ended.status.phase, ended.status.errors) == (BackupPhase.PARTIALLY_FAILED, 1)
-    members = read_members(lab.store.root / "backups/b1/b1.tar.gz")
+    members = read_members(lab.store.file("b1.tar.gz"))
     for directory in ("", "v1-preferredversion/"):
         assert b'"moved"' in members[f"resources/configmaps/{directory}namespaces/ns/a.json"]
         assert b'"moved"' not in members[f"resources/configmaps/{directory}namespaces/ns/b.json"]
         assert f"resources/pods/{directory}namespaces/ns/mover.json" in members
     listed = lab.store.unpacked("b1-resource-list.json.gz")
     assert listed == {"v1/ConfigMap": ["ns/a", "ns/b"], "v1/Pod": ["ns/mover"]}
-    index = gzip.decompress((lab.store.root / "backups/b1/b1-pinnace-index.json.gz").read_bytes())
-    size = (lab.store.root / "backups/b1/b1.tar.gz").stat().st_size
+    index = gzip.decompress((lab.store.file("b1-pinnace-index.json.gz")).read_bytes())
+    size = (lab.store.file("b1.tar.gz")).stat().st_size
     assert json.loads(index.splitlines()[-1]) == {"items": 3, "size": size}
 
 
@@ -325,7 +393,7 @@ async def test_what_a_data_upload_says_of_files_is_a_warning_of_the_backup(tmp_p
     assert (ended.status.phase, ended.status.warnings) == (BackupPhase.COMPLETED, before + 1)
     assert lab.store.metadata()["status"]["warnings"] == before + 1
     assert lab.store.unpacked("b1-results.gz")["warnings"]["velero"] == [said]
-    log = gzip.decompress((lab.store.root / "backups/b1/b1-logs.gz").read_bytes()).decode()
+    log = gzip.decompress((lab.store.file("b1-logs.gz")).read_bytes()).decode()
     assert f'level=warning msg="{said}"' in log.splitlines()[-1]
 
 

@@ -13,6 +13,7 @@ from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatus
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.paths import item_path
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.catalogue.pod_volumes import SavedPodVolumes
@@ -85,7 +86,12 @@ class Stage:
         self.moved = ""
         self._directory = directory
 
-    async def put_backup(self, *items: dict[str, Any], contents: bytes | None = None) -> None:
+    async def put_backup(
+        self,
+        *items: dict[str, Any],
+        contents: bytes | None = None,
+        volume_infos: Sequence[BackupVolumeInfo] = (),
+    ) -> None:
         path = self._directory / "contents.tar.gz"
         if contents is None:
             async with ArchiveWriter(path, clock=self.clock) as writer:
@@ -94,7 +100,8 @@ class Stage:
                     writer.add(item_path(kind, None, namespace, name), orjson.dumps(item))
         else:
             path.write_bytes(contents)
-        await self.store.put_backup(BackupFiles(name="backup-1", metadata=b"{}", contents=path))
+        files = BackupFiles(name="backup-1", metadata=b"{}", contents=path, volume_infos=volume_infos)
+        await self.store.put_backup(files)
 
     async def restore(self) -> Restore:
         status = RestoreStatus(phase=RestorePhase.IN_PROGRESS, start_timestamp=self.clock.now())

@@ -42,7 +42,7 @@ async def delete_volume_data(
             must stay, as only they record the data. Repeating the command is harmless.
     """
     try:
-        volumes = await read_volumes(location.store, backup, None)
+        volumes = await read_volumes(await location.store.located(backup), backup, None)
     except (StorageError, ArchiveError) as error:
         _report(backup, [f"its records cannot be read: {error}"], options)
         return

@@ -179,7 +179,8 @@ class BackupDeletionReconciler:
             trusted: whether the administrator's own location holds the backup. In a tenant's, its owner could
                 have written items that are not the backup's, and plugins act with the server's rights.
         """
-        store, plugins = opened.store, opened.plugins
+        plugins = opened.plugins
+        store = await opened.store.located(backup.metadata.name)
         context = await self._context(store, plugins)
         operation = DeleteOperation(
             Snapshots(context, backup.metadata.name, trusted=trusted),
@@ -211,7 +212,7 @@ class BackupDeletionReconciler:
         forgotten = not errors
         errors += await self._delete_restores(store, backup)
         if forgotten:  # else the next try must find in these files what is still to be forgotten
-            errors += await self._delete_files(store, backup)
+            errors += await self._delete_files(opened.store, backup)
         return errors
 
     async def _cancel_operations(self, store: BackupStore, plugins: PluginSession, backup: Backup) -> None:

@@ -27,7 +27,7 @@ async def foreign_files(store: BackupStore, backup: Backup) -> bool:
         StorageError: the location cannot be read now.
     """
     try:
-        stored = await store.read_backup(backup.metadata.name)
+        stored = await (await store.located(backup.metadata.name)).read_backup(backup.metadata.name)
     except (ObjectNotFound, UnreadableObject):
         return False
     began = stored.status.start_timestamp

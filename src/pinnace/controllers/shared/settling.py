@@ -41,7 +41,7 @@ from pinnace.kube.resources import (
 from pinnace.runtime.durable import INTERRUPTED_SECONDS
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
-from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreUnavailable
 from pinnace.volumes.outcomes import is_cancel_wanted, phase_of
 
 log = get_logger(__name__)
@@ -259,9 +259,9 @@ class Settler:
         try:
             async with asyncio.timeout(STORE_SECONDS), self.locations.open(location) as store:
                 tenant = tenant_of((await self.locations.location(location)).metadata)
-                if not await store.exists(key.name):
-                    return None
-                stored = decode(Backup, await store.get_metadata(key.name))
+                stored = decode(Backup, await (await store.located(key.name)).get_metadata(key.name))
+        except ObjectNotFound:
+            return None
         except StoreUnavailable:
             raise
         except (StorageError, KubeError, DecodeError) as error:

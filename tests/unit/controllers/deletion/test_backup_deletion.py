@@ -70,16 +70,16 @@ class Scene:
             DELETE_BACKUP_REQUESTS.name, name, labels=marks, spec={"backupName": backup}, status=status
         )
 
-    async def backup(self, name: str = "b1", **files: object) -> None:
+    async def backup(self, name: str = "b1", *, parked: bool = False, **files: object) -> None:
         """A Completed backup with its files, and a restore of it with its files."""
         spec, marks = {"storageLocation": "default"}, {labels.SCHEDULE_NAME: "nightly"}
         self.world.cluster.add("backups", name, spec=spec, labels=marks, status=COMPLETED)
         self.world.cluster.add("restores", f"r-{name}", spec={"backupName": name}, status=COMPLETED)
-        await self.store(name, **files)
+        await self.store(name, parked=parked, **files)
         async with self.world.locations.open("default") as store:
             await store.put_restore_results(f"r-{name}", {})
 
-    async def store(self, name: str, **files: object) -> None:
+    async def store(self, name: str, *, parked: bool = False, **files: object) -> None:
         backup = decode(Backup, self.world.cluster.stored("backups", name))
         contents = self.world.folder / "contents.tar.gz"
         contents.write_bytes(b"tarball")
@@ -87,7 +87,7 @@ class Scene:
             put = BackupFiles(name=name, metadata=encode_metadata(backup), contents=contents)
             for member, value in files.items():
                 put = msgspec.structs.replace(put, **{member: value})
-            await store.put_backup(put)
+            await (store.parked() if parked else store).put_backup(put)
 
     @property
     def left(self) -> set[tuple[str, str]]:
@@ -418,8 +418,9 @@ MOVED = BackupVolumeInfo(
             "CSI snapshot handle-1 of d.example.io (start the server with --features EnableCSI)",
         ),
         ({"volume_infos": [MOVED]}, "moved data of claim shop/data"),
+        ({"volume_infos": [MOVED], "parked": True}, "moved data of claim shop/data"),
     ],
-    ids=["native", "restic", "kopia", "CSI", "moved"],
+    ids=["native", "restic", "kopia", "CSI", "moved", "moved, and still parked"],
 )
 async def test_snapshots_that_this_server_cannot_delete_keep_the_backup(
     scene: Scene, files: dict[str, Any], named: str, caplog: pytest.LogCaptureFixture

@@ -69,7 +69,7 @@ class Scene:
             scope,
             self.world.locations,
             BACKUP_RUNS,
-            BackupSteps(scope=scope, work=work),
+            BackupSteps(scope=scope, work=work, locations=self.world.locations),
             settings=OperationSettings(poll_seconds=10.0, timeout=Duration.hours(4)),
             in_flight=self.in_flight,
         )
@@ -112,7 +112,7 @@ async def test_a_location_that_is_gone_ends_the_wait(scene: Scene) -> None:
 
     assert await scene.reconcile() == DONE
 
-    assert scene.status["phase"] == BackupPhase.PARTIALLY_FAILED
+    assert scene.status["phase"] == BackupPhase.FAILED  # the location has no finished backup
     assert "backup storage location default is gone" in scene.status["failureReason"]
     assert scene.status["completionTimestamp"]
 
@@ -123,19 +123,33 @@ async def test_a_location_that_became_read_only_ends_the_wait(scene: Scene) -> N
 
     assert await scene.reconcile() == DONE
 
-    assert scene.status["phase"] == BackupPhase.PARTIALLY_FAILED
+    assert scene.status["phase"] == BackupPhase.FAILED
 
 
 async def test_a_list_that_was_changed_ends_the_wait_and_calls_no_plugin(scene: Scene) -> None:
     async with scene.world.locations.open("default") as store:
-        found = list(await store.read_item_operations("b1"))
+        found = list(await store.parked().read_item_operations("b1"))
         found[0]["spec"]["operationID"] = "op-of-another"
-        await store.put_item_operations("b1", found)
+        await store.parked().put_item_operations("b1", found)
 
     assert await scene.reconcile() == DONE
 
     assert scene.status["phase"] == BackupPhase.PARTIALLY_FAILED
     assert scene.operations.asked == scene.operations.cancelled == []
+    # What was backed up can be restored.
+    async with scene.world.locations.open("default") as store:
+        assert (await store.read_backup("b1")).status.phase == BackupPhase.PARTIALLY_FAILED
+        assert await store.contents_size("b1")
+    assert [name for name in scene.world.files() if "pinnace-parked" in name] == []
+
+
+async def test_what_was_parked_and_is_gone_fails_the_backup(scene: Scene) -> None:
+    async with scene.world.locations.open("default") as store:
+        await store.discard_parked("b1")
+
+    assert await scene.reconcile() == DONE
+
+    assert scene.status["phase"] == BackupPhase.FAILED
 
 
 async def test_what_a_velero_server_left_waiting_is_not_touched(scene: Scene) -> None:

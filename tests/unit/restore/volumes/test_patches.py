@@ -59,8 +59,8 @@ class Scene:
             annotations={"velero.io/csi-volumesnapshot-handle": "h"},
             spec={"source": {"persistentVolumeClaimName": "data"}},
         )
-        await self.stage.put_backup(claim("data", spec={"storageClassName": "fast"}), csi)
-        await self.stage.store.put_volume_infos("backup-1", [of_backup or info()])
+        wanted = claim("data", spec={"storageClassName": "fast"})
+        await self.stage.put_backup(wanted, csi, volume_infos=[of_backup or info()])
         return await self.stage.restore()
 
     async def look(self, restore: Restore) -> Restore:
