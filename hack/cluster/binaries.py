@@ -115,6 +115,7 @@ LATER_PLUGIN = Toolset(name="later_plugin", module="github.com/vmware-tanzu/vele
 CSI = Toolset(name="csi", module="github.com/kubernetes-csi/external-snapshotter/v8", minutes=2.5)
 HELM = Toolset(name="helm", module="helm.sh/helm/v3", minutes=1)
 GCS = Toolset(name="gcs", module="github.com/fsouza/fake-gcs-server", minutes=0.5)
+AGE = Toolset(name="age", module="filippo.io/age", minutes=0.5)
 KOPIA = Toolset(
     name="kopia",
     module="github.com/kopia/kopia",
@@ -164,6 +165,7 @@ PROGRAMS = {
         Program("helm", "helm.sh/helm/v3/cmd/helm", HELM),
         Program("fake-gcs-server", "github.com/fsouza/fake-gcs-server", GCS),
         Program("kopia", "github.com/kopia/kopia", KOPIA),
+        Program("age", "filippo.io/age/cmd/age", AGE),
     )
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -180,6 +182,7 @@ CSI_TOOLS = (  # CSI volumes with snapshots
 )
 CHART_TOOLS = ("helm",)
 GCS_SERVER = ("fake-gcs-server",)
+AGE_PROGRAM = ("age",)
 UPLOADER = ("kopia",)  # restic is a package of the distribution
 
 
