@@ -4,12 +4,6 @@ from typing import Any, Final
 
 from pinnace.api.objects import JSONObject
 
-_OVERDUE_SECONDS: Final = 8 * 86400
-"""A day more than a weekly schedule takes; single failures have an alert of their own."""
-
-_LATE_SECONDS: Final = 3600
-"""A run that is due waits for earlier backups; one hour is what `pinnace doctor` calls late."""
-
 RELEASE_NAMESPACE: Final = "RELEASE-NAMESPACE"
 """What the chart replaces by the namespace of the release in the rules."""
 
@@ -17,8 +11,9 @@ _UNPLANNED: Final = 'velero_backup_failure_total{schedule=""}'
 _REFUSED: Final = 'velero_backup_validation_failure_total{schedule=""}'
 _LAST: Final = 'velero_backup_last_successful_timestamp{schedule!=""}'
 _NEWEST: Final = f"max by (namespace, schedule) ({_LAST})"
-_EXISTING: Final = "max by (namespace, schedule) (pinnace_schedule_overdue_seconds)"
-"""There for each Schedule that exists: nobody waits for backups of one that was deleted."""
+_DEADLINE: Final = "max by (namespace, schedule) (pinnace_schedule_success_deadline_timestamp)"
+"""There for each Schedule that runs, from its creation: nobody waits for one that was deleted or paused."""
+_EXPECTED: Final = "max by (namespace, schedule) (pinnace_schedule_expected)"
 
 
 def _newest_is(phases: str) -> str:
@@ -69,11 +64,20 @@ def rules(namespace: str = RELEASE_NAMESPACE) -> JSONObject:
                     ),
                     _alert(
                         "PinnaceScheduleOverdue",
-                        f"{_EXISTING} > {_LATE_SECONDS}",
+                        "max by (namespace, schedule) (pinnace_schedule_missed) == 1",
+                        "2m",
+                        "critical",
+                        "A run of schedule {{ $labels.schedule }} was missed: `pinnace schedule get` shows "
+                        "since when, and `pinnace doctor` says why.",
+                    ),
+                    _alert(
+                        "PinnaceScheduleInvalid",
+                        "max by (namespace, schedule) (pinnace_schedule_overdue_seconds) > 3600 "
+                        f"unless on (namespace, schedule) ({_EXPECTED} == 1)",
                         "",
                         "critical",
-                        "A backup of schedule {{ $labels.schedule }} should have begun more than an hour "
-                        "ago. `pinnace doctor` says why it has not.",
+                        "Schedule {{ $labels.schedule }} is not valid and makes no backups. "
+                        "`pinnace schedule describe` says why.",
                     ),
                     _alert(
                         "PinnaceLocationUnavailable",
@@ -85,13 +89,13 @@ def rules(namespace: str = RELEASE_NAMESPACE) -> JSONObject:
                     ),
                     _alert(
                         "PinnaceNoRecentBackup",
-                        f"((time() - {_NEWEST} > {_OVERDUE_SECONDS}) or ({_NEWEST} - time() > 3600)) "
-                        f"and on (namespace, schedule) {_EXISTING}",
+                        f"(time() - {_DEADLINE} > 0) "
+                        f"or (({_NEWEST} - time() > 3600) and on (namespace, schedule) {_EXPECTED})",
                         "",
                         "critical",
-                        "Schedule {{ $labels.schedule }} has had no Completed backup for eight days, or "
-                        "the time of the last one is in the future, as a clock was ahead. "
-                        "`pinnace doctor` says why.",
+                        "Schedule {{ $labels.schedule }} has had no Completed backup for one and a half of "
+                        "its intervals, or never, or the time of the last one is in the future, as a clock "
+                        "was ahead. `pinnace doctor` says why.",
                     ),
                     _alert(
                         "PinnaceBackupUnsound",
@@ -139,6 +143,10 @@ PANELS: Final = (
     ("Backups", "stat", ("velero_backup_total",)),
     ("Hours since the last Completed backup", "timeseries", (
         "(time() - max by (schedule) (velero_backup_last_successful_timestamp)) / 3600",
+    )),
+    ("Schedules with a missed run", "timeseries", ("max by (schedule) (pinnace_schedule_missed)",)),
+    ("Hours past the time for a Completed backup", "timeseries", (
+        "(time() - max by (schedule) (pinnace_schedule_success_deadline_timestamp)) / 3600 > 0",
     )),
     ("Backups a day by outcome", "timeseries", (
         "sum(increase(velero_backup_success_total[1d]))",

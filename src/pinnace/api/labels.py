@@ -114,6 +114,13 @@ LOST_BACKUPS: Final = "pinnace.io/lost-backups"
 """Annotation of a BackupRepository that was created where one had been: the backups that had their volumes
 there."""
 
+NEXT_RUN: Final = "pinnace.io/next-run"
+"""Annotation of a Schedule: when it runs next, or should have run. (ADR 129)"""
+LAST_SUCCESS: Final = "pinnace.io/last-success"
+"""Annotation of a Schedule: when its newest Completed backup ended."""
+MISSED_RUN: Final = "pinnace.io/missed-run"
+"""Annotation of a Schedule: `missed <time>`, or why no run is missed. (`api.schedules.missed`)"""
+
 VERIFY: Final = "pinnace.io/verify"
 """Annotation of a Schedule: a cron expression that says when its newest backup is verified. (ADR 067)"""
 VERIFY_READ_DATA: Final = "pinnace.io/verify-read-data"

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -71,7 +72,8 @@ RISES = "0+0x59 1+0x120"
 UP = ('pinnace_server_leads{namespace="velero"}', "1+0x200")
 DAYS_9 = 9 * 4
 """In steps of six hours, which the cases of days take: minutes would take half a minute."""
-EXISTS = (of("pinnace_schedule_overdue_seconds"), "0+0x200")
+EXPECTED = (of("pinnace_schedule_expected"), "1+0x200")
+DEADLINE = of("pinnace_schedule_success_deadline_timestamp")
 NIGHTLY = {"namespace": "velero", "schedule": "nightly"}
 
 
@@ -153,16 +155,32 @@ CASES: dict[str, tuple[list[tuple[str, str]], str, str, dict[str, str] | None]] 
         "PinnaceBackupPartiallyFailed",
         {**NIGHTLY, "phase": "PartiallyFailed"},
     ),
-    "never ran": (
-        [UP, (of("pinnace_schedule_overdue_seconds"), "0+60x120")],
+    "missed": (
+        [UP, EXPECTED, (of("pinnace_schedule_missed"), "0x30 1x90")],
         "65m",
         "PinnaceScheduleOverdue",
         NIGHTLY,
     ),
     "runs a little late": (
-        [UP, (of("pinnace_schedule_overdue_seconds"), "0+60x50 0x70")],
+        [UP, EXPECTED, (of("pinnace_schedule_missed"), "0x62 1x1 0x70")],
         "65m",
         "PinnaceScheduleOverdue",
+        None,
+    ),
+    "not valid": (
+        [
+            UP,
+            (of("pinnace_schedule_overdue_seconds"), "0+60x120"),
+            (of("pinnace_schedule_expected"), "0x120"),
+        ],
+        "65m",
+        "PinnaceScheduleInvalid",
+        NIGHTLY,
+    ),
+    "late and valid": (
+        [UP, (of("pinnace_schedule_overdue_seconds"), "0+60x120"), EXPECTED],
+        "65m",
+        "PinnaceScheduleInvalid",
         None,
     ),
     "location away": (
@@ -189,29 +207,40 @@ CASES: dict[str, tuple[list[tuple[str, str]], str, str, dict[str, str] | None]] 
         "PinnaceLocationUnavailable",
         None,
     ),
-    "overdue": (
-        [UP, EXISTS, (of("velero_backup_last_successful_timestamp"), f"0+0x{DAYS_9}")],
+    "no success in time": (
+        [UP, EXPECTED, (DEADLINE, f"{1.5 * 86400 + 600}x{DAYS_9}")],
         "9d",
         "PinnaceNoRecentBackup",
         NIGHTLY,
     ),
-    "overdue of a schedule that was deleted": (
+    "the last success is long ago and its schedule was deleted or paused": (
         [UP, (of("velero_backup_last_successful_timestamp"), f"0+0x{DAYS_9}")],
         "9d",
         "PinnaceNoRecentBackup",
         None,
     ),
-    "recent": (
-        [UP, EXISTS, (of("velero_backup_last_successful_timestamp"), f"0+21600x{DAYS_9}")],
+    "a monthly schedule has time": (
+        [
+            UP,
+            EXPECTED,
+            (of("velero_backup_last_successful_timestamp"), f"0+0x{DAYS_9}"),
+            (DEADLINE, f"{45 * 86400}x{DAYS_9}"),
+        ],
         "9d",
         "PinnaceNoRecentBackup",
         None,
     ),
-    "no schedule": (
-        [UP, (of("velero_backup_last_successful_timestamp", schedule=""), f"0+0x{DAYS_9}")],
+    "recent": (
+        [UP, EXPECTED, (DEADLINE, f"130200+21600x{DAYS_9}")],
         "9d",
         "PinnaceNoRecentBackup",
         None,
+    ),
+    "a success in the future": (
+        [UP, EXPECTED, (of("velero_backup_last_successful_timestamp"), f"{90 * 86400}x{DAYS_9}")],
+        "9d",
+        "PinnaceNoRecentBackup",
+        NIGHTLY,
     ),
     "unsound": (
         [UP, (of("pinnace_backup_verification_sound"), "1x59 0x120")],
@@ -342,7 +371,9 @@ async def test_a_real_prometheus_fires_the_alerts_of_bad_nights(tmp_path: Path) 
     ours = pages["velero"]
     ours.newest_backup("nightly", "Failed", exists=True)
     ours.newest_backup("weekly", "Completed", exists=True)
-    ours.schedule_overdue("hourly", 7200)
+    ours.schedule_runs("hourly", expected=True, missed=True, succeed_by=None)
+    # It was created and never succeeded: there is no series of a success.
+    ours.schedule_runs("new", expected=True, missed=False, succeed_by=time.time() - 1)
     ours.location_status("default", available=False)
     health = Health(live=True, ready=True, detail="")
     servers = {
@@ -352,6 +383,7 @@ async def test_a_real_prometheus_fires_the_alerts_of_bad_nights(tmp_path: Path) 
     bad_night = {
         ("PinnaceBackupFailed", "nightly"),
         ("PinnaceScheduleOverdue", "hourly"),
+        ("PinnaceNoRecentBackup", "new"),
         ("PinnaceLocationUnavailable", "default"),
     }
     async with asyncio.TaskGroup() as tasks:
@@ -375,7 +407,8 @@ async def test_a_real_prometheus_fires_the_alerts_of_bad_nights(tmp_path: Path) 
             await fires({*bad_night, ("PinnaceServerAbsent", "")})
             leads["velero"] = True
             ours.newest_backup("nightly", "Completed", exists=True)
-            ours.schedule_overdue("hourly", 0)
+            ours.schedule_runs("hourly", expected=True, missed=False, succeed_by=None)
+            ours.schedule_runs("new", expected=True, missed=False, succeed_by=time.time() + 900)
             ours.location_status("default", available=True)
             await fires(set())
         for task in serving:

@@ -1,1 +1,1 @@
-"""Decisions about Schedules: when a run is due, and which Backup it makes. Pure."""
+"""Decisions about Schedules: when a run is due, which Backup it makes, and whether one was missed. Pure."""

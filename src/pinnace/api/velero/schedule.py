@@ -65,7 +65,16 @@ class Schedule(Struct, rename="camel", kw_only=True):
     status: ScheduleStatus = field(default_factory=ScheduleStatus)
 
 
-_OF_VERIFICATION: Final = frozenset({labels.VERIFY, labels.VERIFY_READ_DATA, labels.LAST_VERIFICATION})
+_OF_SCHEDULE: Final = frozenset(
+    {
+        labels.VERIFY,
+        labels.VERIFY_READ_DATA,
+        labels.LAST_VERIFICATION,
+        labels.NEXT_RUN,
+        labels.LAST_SUCCESS,
+        labels.MISSED_RUN,
+    }
+)
 """Annotations that are about the Schedule, and which its Backups do not get."""
 
 
@@ -78,4 +87,4 @@ def backup_annotations(schedule: JSONObject) -> dict[str, str]:
     given = mapping(schedule, "spec", "template", "metadata").get("annotations")
     if given is not None:
         own = {key: value for key, value in own.items() if key == labels.NAMESPACE_SELECTOR} | given
-    return {key: value for key, value in own.items() if key not in _OF_VERIFICATION}
+    return {key: value for key, value in own.items() if key not in _OF_SCHEDULE}

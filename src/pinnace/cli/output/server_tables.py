@@ -3,8 +3,11 @@
 from datetime import datetime
 
 from pinnace.aio.clock import SYSTEM_CLOCK, Clock
-from pinnace.api.objects import JSONObject
-from pinnace.api.values.relative_times import past
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.schedules.missed import Timeliness, shown_as_missed
+from pinnace.api.values.cron import CronError, read_schedule
+from pinnace.api.values.relative_times import past, relative
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Columns, Table
 
@@ -26,10 +29,32 @@ def schedule_table(clock: Clock = SYSTEM_CLOCK) -> Table:
             ("LAST BACKUP", lambda obj: past(cells.status(obj).get("lastBackup"), now)),
             ("SELECTOR", lambda obj: cells.selector(template(obj).get("labelSelector"))),
             ("PAUSED", lambda obj: "true" if cells.spec(obj).get("paused") is True else "false"),
+            ("LAST SUCCESS", lambda obj: _run_cell(obj, labels.LAST_SUCCESS, now, absent="never")),
+            ("NEXT", lambda obj: _run_cell(obj, labels.NEXT_RUN, now, absent="n/a")),
+            ("MISSED", lambda obj: missed_state(obj, now)),
         ),
-        expendable=("SELECTOR", "CREATED", "BACKUP TTL", "SCHEDULE", "LAST BACKUP"),
+        optional=frozenset({"LAST SUCCESS", "NEXT", "MISSED"}),
+        expendable=("SELECTOR", "CREATED", "BACKUP TTL", "SCHEDULE", "LAST BACKUP", "LAST SUCCESS"),
         wide=_age(now),
     )
+
+
+def _run_cell(schedule: JSONObject, annotation: str, now: datetime, *, absent: str) -> str:
+    """A time that a server noted at a Schedule; empty where none notes them."""
+    notes = mapping(schedule, "metadata", "annotations")
+    if labels.MISSED_RUN not in notes:
+        return ""
+    return relative(text(notes, annotation), now) if notes.get(annotation) else absent
+
+
+def missed_state(schedule: JSONObject, now: datetime) -> str:
+    """Whether a Schedule missed a run, as its server noted, or should have; empty where none does."""
+    try:
+        cron = read_schedule(str(cells.spec(schedule).get("schedule") or ""))
+    except CronError:
+        cron = None
+    state = shown_as_missed(schedule, cron, now)
+    return "yes" if state == Timeliness.MISSED else state
 
 
 def _age(now: datetime) -> Columns:

@@ -61,6 +61,12 @@ _MAINTENANCE_COUNTERS = {
     "repo_maintenance_failure": "Total number of failed maintenances of a repository",
 }
 
+_RUNS_OF_SCHEDULES = {
+    "expected": "Whether runs of a schedule are expected. A value of 1 is yes, 0 is paused or not valid",
+    "missed": "Whether a schedule has missed a run. A value of 1 is yes, 0 is no",
+    "success_deadline_timestamp": "By when a backup of a schedule is to be Completed, Unix time in seconds",
+}
+
 KEPT_BACKUPS: Final = 200
 """How many backups have series of their own. Those of older backups are dropped, to limit the memory."""
 
@@ -201,6 +207,10 @@ class ServerMetrics:
             ["schedule"],
             registry=self.registry,
         )
+        self._expected, self._missed, self._succeed_by = (
+            Gauge(f"pinnace_schedule_{name}", text, ["schedule"], registry=self.registry)
+            for name, text in _RUNS_OF_SCHEDULES.items()
+        )
         self._of_schedule: dict[str, dict[str, Counter]] = {}
         self._gauges = (
             self._tarball_size,
@@ -247,9 +257,24 @@ class ServerMetrics:
         """Record the time between the next two runs of a Schedule. (docs/spec/after-1.18.md, 7.10)"""
         self._interval.labels(schedule).set(seconds)
 
+    def schedule_runs(self, schedule: str, *, expected: bool, missed: bool, succeed_by: float | None) -> None:
+        """Record how an existing Schedule keeps its times; `succeed_by` is a Unix time. (ADR 129)"""
+        self._expected.labels(schedule).set(expected)
+        self._missed.labels(schedule).set(missed)
+        if succeed_by is None:
+            self._succeed_by.remove_by_labels({"schedule": schedule})
+        else:
+            self._succeed_by.labels(schedule).set(succeed_by)
+
     def schedule_not_due(self, schedule: str) -> None:
         """Remove the series of a Schedule that no longer exists."""
-        for gauge in (self._overdue, self._interval):
+        for gauge in (
+            self._overdue,
+            self._interval,
+            self._expected,
+            self._missed,
+            self._succeed_by,
+        ):
             gauge.remove_by_labels({"schedule": schedule})
 
     def newest_backup(

@@ -1,16 +1,18 @@
 """`schedule`, byte for byte where the specification has samples."""
 
 import json
+import re
 import textwrap
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from pinnace.api.values.times import format_time
 from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
 from pinnace.cli.output.printing import OutputFlags, render_table
@@ -332,6 +334,31 @@ def test_schedules_are_listed_with_all_columns() -> None:
         daily   FailedValidation   2021-08-01 06:00:00 +0000 UTC   0 7 * * *   720h0m0s     2y ago        app=nginx   true
         fresh   New                <nil>                           @every 6h   0s           n/a           <none>      false
         """)  # noqa: E501 - the lines of the table
+
+
+@pytest.mark.parametrize(
+    ("notes", "cells"),
+    [
+        ({"missed-run": "no", "next-run": "{+5h}", "last-success": "{-19h}"}, ["19h ago", "5h", "no"]),
+        ({"missed-run": "new", "next-run": "{+5h}"}, ["never", "5h", "new"]),
+        ({"missed-run": "missed {-3h}", "next-run": "{-3h}"}, ["never", "3h ago", "yes"]),
+        ({"missed-run": "no", "next-run": "{-3h}"}, ["never", "3h ago", "yes"]),  # its server is gone
+        ({"missed-run": "running", "next-run": "{-3h}"}, ["never", "3h ago", "running"]),
+        ({"missed-run": "paused"}, ["never", "n/a", "paused"]),
+    ],
+)
+def test_what_a_server_noted_of_the_runs_is_shown(notes: dict[str, str], cells: list[str]) -> None:
+    def filled(note: str) -> str:
+        return re.sub(
+            r"\{([+-]\d+)h\}", lambda found: format_time(NOW + timedelta(hours=int(found[1]))), note
+        )
+
+    noted = daily(spec={"schedule": "@daily", "template": {}})
+    noted["metadata"]["annotations"] = {f"pinnace.io/{name}": filled(note) for name, note in notes.items()}
+    shown = render_table([noted], schedule_table(FakeClock(now=NOW)), OutputFlags(format="table"))
+    header, row = (re.split(r" {2,}", line.strip()) for line in shown.splitlines())
+    assert header[-3:] == ["LAST SUCCESS", "NEXT", "MISSED"]
+    assert row[-3:] == cells
 
 
 @pytest.mark.found("L4")
