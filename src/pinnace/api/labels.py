@@ -139,6 +139,17 @@ VERIFICATION: Final = "pinnace.io/verification"
 """Label of the objects that a verification creates in a cluster and removes again. It finds the leftovers of
 a verification that was killed."""
 
+RETENTION: Final = "pinnace.io/retention"
+"""Annotation of a Schedule: the rules that say which of its backups are kept, in YAML. (ADR 128)"""
+RETENTION_STATUS: Final = "pinnace.io/retention-status"
+"""Annotation of a Schedule: the result of the last pass of its rules: `<time> <result> <text>`."""
+RETENTION_ANNOUNCED: Final = "pinnace.io/retention-announced"
+"""Annotation of a Schedule: the deletions that wait, and since when. (`api.retention.breaker`)"""
+RETENTION_CONFIRMED: Final = "pinnace.io/retention-confirmed"
+"""Annotation of a Schedule: a time; the deletions that were announced by then need not wait any longer."""
+HOLD: Final = "pinnace.io/hold"
+"""Annotation of a Backup that nothing deletes: the reason, which may be empty. (ADR 128)"""
+
 VALIDATION_REQUESTED: Final = "pinnace.io/validation-requested"
 """Annotation of a BackupStorageLocation: any text has the server look at the location at once. It removes the
 annotation when it has written the result into the status. (ADR 103)"""

@@ -1,0 +1,156 @@
+"""How a Backup counts for the rules of retention: in its group, or apart from it for some doubt. Pure.
+
+A doubt about a backup keeps it, and lets it push no other one out: its time cannot be right, another cluster
+may have made it, it has not ended, or it is being deleted.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from pinnace.api import labels, phases
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.phases import BackupPhase
+from pinnace.api.values.times import CLOCK_DIFFERENCE, later
+from pinnace.api.velero.backup import Backup
+from pinnace.api.verification_answer import Soundness
+
+
+class Standing(Enum):
+    """How a backup counts."""
+
+    GOOD = "good"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    APART = "apart"
+
+
+class RetentionCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup as the rules see it.
+
+    Attributes:
+        moment: when it began; None only if it stands apart.
+        apart: why it neither counts nor goes.
+        protected: why it stays though it counts: a hold, or a restore that reads it.
+    """
+
+    name: str
+    standing: Standing
+    moment: datetime | None = None
+    apart: str = ""
+    protected: str = ""
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides beside the Backups themselves.
+
+    Attributes:
+        now: a start that lies after it stems from a clock that was wrong.
+        cluster: the uid of the cluster whose Schedule it is; None where only a location is known, which has
+            the backups of all clusters that write there.
+        deleting: the backups whose deletion somebody has asked for.
+        restoring: the backups that unfinished restores read.
+        held: backups that are held beside their files in a location, with the reason.
+    """
+
+    now: datetime
+    cluster: str | None = None
+    deleting: Collection[str] = ()
+    restoring: Collection[str] = ()
+    held: dict[str, str] = {}
+
+
+def hold_of(backup: JSONObject) -> str | None:
+    """The reason of the hold on a Backup object, which may be empty; None if it is not held."""
+    notes = mapping(backup, "metadata", "annotations")
+    return str(notes[labels.HOLD]) if labels.HOLD in notes else None
+
+
+def held(reason: str) -> str:
+    """That a backup is held, for people."""
+    return f"held: {reason}" if reason else "held"
+
+
+def candidate(obj: JSONObject, around: Surroundings) -> RetentionCandidate:
+    """How a Backup counts."""
+    name = text(obj, "metadata", "name")
+    try:
+        backup = decode(Backup, obj)
+    except DecodeError as error:
+        return RetentionCandidate(name=name, standing=Standing.APART, apart=f"it cannot be read: {error}")
+    standing = _standing(backup)
+    moment = backup.status.start_timestamp
+    if moment is None and backup.status.phase == BackupPhase.FAILED_VALIDATION:
+        moment = backup.metadata.creation_timestamp
+    apart = _apart(backup, standing, moment, around)
+    hold = hold_of(obj)
+    if hold is None:
+        hold = around.held.get(name)
+    protected = held(hold) if hold is not None else ""
+    if not protected and name in around.restoring:
+        protected = "a restore reads it"
+    return RetentionCandidate(
+        name=name,
+        standing=Standing.APART if apart else standing,
+        moment=moment,
+        apart=apart,
+        protected=protected,
+    )
+
+
+_STANDINGS: Final = {
+    **dict.fromkeys(phases.FINISHED_IN_PART, Standing.PARTIAL),
+    **dict.fromkeys(phases.FAILURES, Standing.FAILED),
+    BackupPhase.COMPLETED.value: Standing.GOOD,
+}
+
+
+def _standing(backup: Backup) -> Standing:
+    found = _STANDINGS.get(backup.status.phase, Standing.APART)
+    verified = backup.metadata.annotations.get(labels.VERIFIED, "").split(" ")
+    if found == Standing.GOOD and verified[1:2] == [Soundness.UNSOUND]:
+        return Standing.PARTIAL  # known to be damaged: it must not push out a good one
+    return found
+
+
+def _apart(backup: Backup, standing: Standing, moment: datetime | None, around: Surroundings) -> str:
+    metadata, phase = backup.metadata, backup.status.phase
+    if metadata.deletion_timestamp is not None or phase == BackupPhase.DELETING:
+        return "it is being deleted"
+    if metadata.name in around.deleting:
+        return "its deletion is requested"
+    if standing == Standing.APART:
+        return "it has not ended" if phase in phases.RUNNING else f"its phase {phase} is not known"
+    if moment is None:
+        return "its start is not known"
+    if moment > later(around.now, CLOCK_DIFFERENCE):
+        return "its start lies in the future: a clock was wrong"
+    return _foreign(backup, around.cluster) or _misdated(backup, moment)
+
+
+def _foreign(backup: Backup, cluster: str | None) -> str:
+    """Why a backup may be of another cluster, whose schedules may have the same names."""
+    if cluster is None:
+        return ""
+    noted = backup.metadata.annotations.get(labels.SOURCE_CLUSTER_UID, "")
+    if noted:
+        return "" if noted == cluster else "another cluster made it"
+    return "it may be of another cluster: it was found in the location" if _is_found(backup) else ""
+
+
+def _is_found(backup: Backup) -> bool:
+    """Whether the object is younger than the end of the run: it was made known from a location."""
+    created, completed = backup.metadata.creation_timestamp, backup.status.completion_timestamp
+    return created is not None and completed is not None and created > completed
+
+
+def _misdated(backup: Backup, moment: datetime) -> str:
+    """Why the start of a backup that was made here cannot be right: the API server's clock differs."""
+    created = backup.metadata.creation_timestamp
+    if created is None or _is_found(backup) or moment >= later(created, -CLOCK_DIFFERENCE):
+        return ""
+    return "its start lies before its creation: a clock was wrong"
