@@ -7,6 +7,7 @@ from pinnace.api import labels
 from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
+from pinnace.api.retention.rules import with_covering_ttl
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.selection.validation import metadata_errors, namespace_list_errors
@@ -128,7 +129,7 @@ def backup_from_schedule(
             annotations=dict(options.annotations),
         )
     )
-    template = spec.get("template") or {}
+    template = with_covering_ttl(schedule, spec.get("template") or {})
     given = template.get("metadata") or {}
     all_labels = {
         # What the template has replaces what the Schedule has. (docs/spec: BEY 7.1)

@@ -440,12 +440,13 @@ async def test_annotations_of_the_template_take_the_place_of_those_of_the_schedu
     scene: Scene, given: JSONObject, expected: dict[str, str]
 ) -> None:
     obj = scene.add("@hourly", spec={"template": {**TEMPLATE, "metadata": given}})
-    own = {**TEAM, "b": "2", labels.VERIFY: "@daily"}
+    own = {**TEAM, "b": "2", labels.VERIFY: "@daily", labels.RETENTION: "keepLast: 3"}
     obj["metadata"]["annotations"] = dict(own)
 
     await scene.reconcile()
 
     (backup,) = scene.world.all_of("backups").values()
+    assert backup["spec"]["ttl"] == "87672h0m0s"  # as long as the rules may keep it
     assert backup["metadata"].get("annotations", {}) == expected
     assert obj["metadata"]["annotations"] == own
 

@@ -15,7 +15,7 @@ from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import BackupPhase
-from pinnace.api.values.times import CLOCK_DIFFERENCE, later
+from pinnace.api.values.times import CLOCK_DIFFERENCE, is_ahead, later
 from pinnace.api.velero.backup import Backup
 from pinnace.api.verification_answer import Soundness
 
@@ -127,7 +127,7 @@ def _apart(backup: Backup, standing: Standing, moment: datetime | None, around: 
         return "it has not ended" if phase in phases.RUNNING else f"its phase {phase} is not known"
     if moment is None:
         return "its start is not known"
-    if moment > later(around.now, CLOCK_DIFFERENCE):
+    if is_ahead(moment, around.now):
         return "its start lies in the future: a clock was wrong"
     return _foreign(backup, around.cluster) or _misdated(backup, moment)
 

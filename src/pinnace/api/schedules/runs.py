@@ -4,6 +4,7 @@ from datetime import datetime, tzinfo
 
 from pinnace.api import API_VERSION, labels, phases
 from pinnace.api.objects import JSONObject
+from pinnace.api.retention.rules import with_covering_ttl
 from pinnace.api.schedules.due import LONG_AGO
 from pinnace.api.values.times import CLOCK_DIFFERENCE, parse_time
 from pinnace.api.velero.schedule import Schedule, backup_annotations
@@ -55,4 +56,5 @@ def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo) -> JSONObject:
     if spec.get("useOwnerReferencesInBackup"):
         owner = {"apiVersion": API_VERSION, "kind": "Schedule", "name": name, "uid": metadata["uid"]}
         made["ownerReferences"] = [{**owner, "controller": True}]
-    return {"apiVersion": API_VERSION, "kind": "Backup", "metadata": made, "spec": spec.get("template") or {}}
+    template = with_covering_ttl(obj, spec.get("template") or {})
+    return {"apiVersion": API_VERSION, "kind": "Backup", "metadata": made, "spec": template}

@@ -73,6 +73,11 @@ _OF_SCHEDULE: Final = frozenset(
         labels.NEXT_RUN,
         labels.LAST_SUCCESS,
         labels.MISSED_RUN,
+        labels.RETENTION,
+        labels.RETENTION_STATUS,
+        labels.RETENTION_ANNOUNCED,
+        labels.RETENTION_CONFIRMED,
+        labels.HOLD,
     }
 )
 """Annotations that are about the Schedule, and which its Backups do not get."""
