@@ -292,6 +292,10 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
     async def of_repositories() -> list[Finding]:
         return repositories.judge(await repositories.read_repositories(client, namespace))
 
+    async def of_passwords() -> list[Finding]:
+        public = await repositories.read_public_passwords(client, namespace)
+        return repositories.judge_passwords(public, namespace)
+
     async def of_schedules() -> list[Finding]:
         found = await client.list_all(SCHEDULES, namespace)
         names = [
@@ -314,6 +318,7 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
         (server.AGENTS, of_agents),
         (locations.CHECK, of_locations),
         (repositories.CHECK, of_repositories),
+        (repositories.PASSWORD, of_passwords),
         (schedules.CHECK, of_schedules),
         (backups.CHECK, of_backups),
     ):

@@ -13,8 +13,10 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.notices.codes import Code
+from pinnace.volumes.uploader.passwords import read_secrets, with_public_password
 
 CHECK = "repositories"
+PASSWORD = "repository password"  # noqa: S105 - a check
 
 
 async def read_repositories(client: KubeClient, namespace: str) -> list[JSONObject]:
@@ -60,6 +62,26 @@ def judge(repositories: list[JSONObject]) -> list[Finding]:
                 )
             )
     return findings or [ok(CHECK, f"none of {len(repositories)} is broken")]
+
+
+async def read_public_passwords(client: KubeClient, namespace: str) -> list[str]:
+    """The names of the server's Secrets that have Velero's public password. Raises KubeError."""
+    return with_public_password(await read_secrets(client, namespace))
+
+
+def judge_passwords(public: list[str], namespace: str) -> list[Finding]:
+    """A finding if volumes are saved under the public password."""
+    if not public:
+        return []
+    return [
+        warning(
+            PASSWORD,
+            f"volumes are saved under Velero's public default password (Secret {listed(public)} in namespace"
+            f" {namespace}): whoever can read the bucket can read them",
+            "give the repositories a password of your own, and keep a copy of it outside the cluster",
+            code=Code.REPOSITORY_PASSWORD_PUBLIC,
+        )
+    ]
 
 
 def judge_locks(location: str, locks: dict[str, int] | None, *, in_use: bool) -> list[Finding]:

@@ -38,7 +38,7 @@ class InstallOptions:
         service_account: an existing account for the pods; empty: one is created.
         node_agent: deploy the node agent on every node.
         uploader: "kopia" or "restic"; empty: kopia, and with `apply` the one of the installed server.
-        repository_password: of the repositories of volume data; None: the server takes its default.
+        repository_password: of the repositories of volume data; None: a new server makes a random one.
         maintenance_frequency: how often repositories are maintained.
         *_config_map: ConfigMaps with settings, which must exist.
         non_admin: install what self-service needs.

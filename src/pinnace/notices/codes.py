@@ -156,6 +156,7 @@ class Code(enum.StrEnum):
     LOCATION_UNREACHABLE_FROM_HERE = "location-unreachable-from-here"
     REPOSITORY_NOT_READY = "repository-not-ready"
     REPOSITORY_LOCKED = "repository-locked"
+    REPOSITORY_PASSWORD_PUBLIC = "repository-password-public"  # noqa: S105 - a code
     SNAPSHOTS_NOT_SERVED = "snapshots-not-served"
     SNAPSHOT_CLASS = "snapshot-class"
     SCHEDULE_INVALID = "schedule-invalid"
@@ -590,6 +591,9 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     ),
     Code.REPOSITORY_NOT_READY: Explanation("A repository of volume data cannot be used."),
     Code.REPOSITORY_LOCKED: Explanation("A restic repository is locked, and nothing uses it."),
+    Code.REPOSITORY_PASSWORD_PUBLIC: Explanation(
+        "The repositories of volume data have Velero's default password, which everybody knows."
+    ),
     Code.SNAPSHOTS_NOT_SERVED: Explanation("The cluster has CSI drivers and serves no snapshots."),
     Code.SNAPSHOT_CLASS: Explanation("A driver has no VolumeSnapshotClass, or several, for backups."),
     Code.SCHEDULE_INVALID: Explanation("The schedule never fires, or its spec is refused."),

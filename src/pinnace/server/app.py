@@ -15,6 +15,7 @@ from pinnace.controllers.former_repositories import move_former_repositories
 from pinnace.controllers.registry import enabled
 from pinnace.controllers.repository_jobs import check_settings
 from pinnace.controllers.server_status import built_in_plugins
+from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Informers, Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.client import KubeClient
@@ -36,12 +37,13 @@ from pinnace.server.checks import (
     check_cluster,
     check_default_modifiers,
     check_global_policies,
-    prepare_pod_volumes,
+    check_node_agents,
 )
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.monitoring.profiler import ProfilerServer
 from pinnace.server.options import ServerOptions
+from pinnace.server.repository_password import prepare_repository_password
 from pinnace.server.signals import stop_on_signals
 from pinnace.server.watchdog import Watchdog
 
@@ -67,26 +69,29 @@ async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agen
             KubeClient(config, user_agent=user_agent, rate=rate) as client,
             work_directory(options.scratch) as work,
         ):
-            plugins = await unless_stopped(stop, _prepared(client, options))
+            plugins = await unless_stopped(stop, _prepared(client, options, work))
             if plugins is not None:
                 assembly = Assembly(client, options, work, plugins=plugins)
                 await assembly.manager().run(stop, on_ending=watchdog.ending)
     log.info("Server stopped")
 
 
-async def _prepared(client: KubeClient, options: ServerOptions) -> InstalledPlugins:
+async def _prepared(client: KubeClient, options: ServerOptions, work: Path) -> InstalledPlugins:
     """The plugins that are installed, after the checks at start."""
     discovery = await check_cluster(client, options.namespace, options.features)
-    await prepare_pod_volumes(client, options.namespace)
+    await check_node_agents(client, options.namespace)
     await check_global_policies(client, options.namespace, options.defaults.volume_policies)
     await check_default_modifiers(client, options.namespace, options.restore.default_modifiers)
     wanted = PluginOptions(
         directory=options.plugin_directory, log_level=options.log_level, features=options.features
     )
     try:
-        return await find_plugins(wanted, builtin=built_in_plugins(client, discovery, options.namespace))
+        plugins = await find_plugins(wanted, builtin=built_in_plugins(client, discovery, options.namespace))
     except PluginError as error:
         raise StartupError(f"{error}; fix or remove the plugin") from error
+    stores = LocationStores(client, options.namespace, work / "credentials", plugins=plugins)
+    await prepare_repository_password(client, options.namespace, stores)
+    return plugins
 
 
 class Assembly:

@@ -2,29 +2,23 @@
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Final
 
 from pinnace.api import API_VERSION, GROUP, kinds
-from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import PolicyError
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.csi.snapshots import UNSERVED, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
-from pinnace.kube.resources import DAEMON_SETS, NAMESPACES, SECRETS
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import DAEMON_SETS, NAMESPACES
 from pinnace.operations.modifiers import read_modifiers
 from pinnace.operations.policies import read_global_policies
 from pinnace.operations.server_flags import MODIFIERS_FLAG, VOLUME_POLICIES_FLAG
 from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.node_agents import FORMER_NODE_AGENT, NAMES, NODE_AGENT
-from pinnace.volumes.uploader.passwords import REPOSITORY_SECRET_NAME, SECRET_KEY, SECRET_NAME
 
 log = get_logger(__name__)
-
-REPOSITORY_PASSWORD: Final = {SECRET_KEY: "static-passw0rd"}
-"""The password of all repositories, unless the Secret exists with another one. (docs/spec: SRV 4)"""
 
 
 class StartupError(Exception):
@@ -53,14 +47,8 @@ async def check_namespace(client: KubeClient, namespace: str) -> None:
         ) from error
 
 
-async def prepare_pod_volumes(client: KubeClient, namespace: str) -> None:
-    """Make sure that restic repositories have a password, and warn if there is no node agent or two.
-
-    (docs/spec: SRV 4, SRV-009)
-
-    Raises:
-        StartupError: there is no Secret with the password, and none can be created.
-    """
+async def check_node_agents(client: KubeClient, namespace: str) -> None:
+    """Warn if there is no node agent, or if there are two. (docs/spec: SRV 4, SRV-009)"""
     try:
         sets = await _node_agents(client, namespace)
     except KubeError as error:
@@ -73,10 +61,6 @@ async def prepare_pod_volumes(client: KubeClient, namespace: str) -> None:
                 "There are two node agents, which take each other's work: "
                 f"`kubectl -n {namespace} delete daemonset {FORMER_NODE_AGENT}` removes the former one"
             )
-    try:
-        await _ensure_repository_password(client, namespace)
-    except KubeError as error:
-        raise StartupError(f"Secret {namespace}/{SECRET_NAME} cannot be read or made: {error}") from error
 
 
 async def check_global_policies(client: KubeClient, namespace: str, config_map: str) -> None:
@@ -115,23 +99,6 @@ async def _node_agents(client: KubeClient, namespace: str) -> set[str]:
             await client.get(DAEMON_SETS, name, namespace)
             found.add(name)
     return found
-
-
-async def _ensure_repository_password(client: KubeClient, namespace: str) -> None:
-    """Create the Secret under both of its names, with one password. An existing one is never changed."""
-    found: dict[str, JSONObject] = {}
-    for name in (SECRET_NAME, REPOSITORY_SECRET_NAME):
-        with suppress(NotFound):
-            found[name] = await client.get(SECRETS, name, namespace)
-    known = next(iter(found.values()), None)
-    content = {"data": known.get("data") or {}} if known is not None else {"stringData": REPOSITORY_PASSWORD}
-    for name in (SECRET_NAME, REPOSITORY_SECRET_NAME):
-        if name in found:
-            continue
-        metadata = {"name": name, "namespace": namespace}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
-        with suppress(AlreadyExists):  # made by another server that starts just now
-            await client.create(SECRETS, {**secret, **content}, namespace)
 
 
 def check_kinds(discovery: Discovery) -> None:

@@ -74,6 +74,10 @@ class WholeLocation(LocationFiles):
         counts = [len(await self._store.list_keys(self._layout.restic_locks(name))) for name in names]
         return dict(zip(names, counts, strict=True))
 
+    async def has_repositories(self) -> bool:
+        """Whether there is any repository of restic or kopia, by the folder that holds them."""
+        return not _REPOSITORY_FILES.keys().isdisjoint(await self._directories())
+
     async def has_repository(self, uploader: str, namespace: str) -> bool:
         """Whether the file is there that every repository of restic or kopia needs to be opened."""
         prefix = self._layout.repository(uploader, namespace)

@@ -501,6 +501,14 @@ def test_an_unknown_clock_is_skipped() -> None:
     assert clocks.judge("the cluster", None, NOW).level is Level.SKIPPED
 
 
+def test_the_public_password_of_repositories_is_reported() -> None:
+    ((level, text),) = seen(repositories.judge_passwords(["velero-repo-credentials"], "velero"))
+    assert level is Level.WARNING
+    assert "Secret velero-repo-credentials in namespace velero" in text
+    assert "static" not in text
+    assert repositories.judge_passwords([], "velero") == []
+
+
 def test_repositories_that_are_not_ready_are_reported() -> None:
     broken = {"metadata": {"name": "r1"}, "status": {"phase": "NotReady", "message": "wrong password"}}
     fine = {"metadata": {"name": "r2"}, "status": {"phase": "Ready"}}

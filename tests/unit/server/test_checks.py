@@ -8,7 +8,7 @@ import pytest
 
 from pinnace.api.kinds import RESTIC_REPOSITORIES, VELERO
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, Forbidden
+from pinnace.kube.errors import Forbidden
 from pinnace.server.checks import (
     StartupError,
     check_default_modifiers,
@@ -16,7 +16,7 @@ from pinnace.server.checks import (
     check_global_policies,
     check_kinds,
     check_namespace,
-    prepare_pod_volumes,
+    check_node_agents,
 )
 from tests.support.cluster.discovered import documented_discovery
 from tests.support.cluster.scripted_cluster import ScriptedCluster
@@ -113,54 +113,7 @@ async def test_a_missing_namespace_stops_the_start() -> None:
         await check_namespace(client, "other")
 
 
-PASSWORD_SECRETS = ("velero-restic-credentials", "velero-repo-credentials")
-
-
-def objects(*present: str, **data: str) -> ScriptedCluster:
-    """A cluster with the DaemonSet `restic`, if it is named, and Secrets."""
-    cluster = ScriptedCluster()
-    for name in present:
-        cluster.add("daemonsets" if name == "restic" else "secrets", name, data=data)
-    return cluster
-
-
 REFUSED = Forbidden(403, reason="Forbidden", message="you may not")
-
-
-async def prepared(cluster: ScriptedCluster) -> list[dict[str, Any]]:
-    await prepare_pod_volumes(cluster.client, "velero")
-    return list(cluster.sent.values())
-
-
-@pytest.mark.spec("SRV-009")
-async def test_the_password_of_repositories_is_created_only_if_missing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        for name, secret in zip(PASSWORD_SECRETS, await prepared(objects("restic")), strict=True):
-            assert secret == {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {"name": name, "namespace": "velero"},
-                "type": "Opaque",
-                "stringData": {"repository-password": "static-passw0rd"},
-            }
-        assert await prepared(objects("restic", *PASSWORD_SECRETS)) == []
-        late = AlreadyExists(409, reason="AlreadyExists", message="it exists")
-        cluster = objects("restic")
-        cluster.refuse("create", "secrets", late)
-        assert await prepared(cluster) == []
-    assert caplog.records == []
-
-
-@pytest.mark.parametrize(("there", "missing"), [PASSWORD_SECRETS, PASSWORD_SECRETS[::-1]])
-async def test_the_password_exists_in_both_secrets_of_velero(there: str, missing: str) -> None:
-    cluster = objects("restic", there, **{"repository-password": "b3du"})
-
-    [secret] = await prepared(cluster)
-
-    assert secret["metadata"]["name"] == missing
-    assert secret["data"] == {"repository-password": "b3du"}
 
 
 @pytest.mark.spec("SRV-009")
@@ -172,22 +125,13 @@ async def test_the_password_exists_in_both_secrets_of_velero(there: str, missing
 async def test_a_missing_node_agent_is_only_a_warning(
     is_readable: bool, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = objects(*PASSWORD_SECRETS)
+    cluster = ScriptedCluster()
     if not is_readable:
         cluster.refuse("get", "daemonsets", REFUSED)
     with caplog.at_level(logging.WARNING):
-        await prepared(cluster)
+        await check_node_agents(cluster.client, "velero")
     [said] = caplog.records
     assert text in said.getMessage()
-
-
-@pytest.mark.spec("SRV-009")
-@pytest.mark.parametrize("verb", ["get", "create"])
-async def test_a_password_that_cannot_be_read_or_created_stops_the_start(verb: str) -> None:
-    cluster = objects("restic")
-    cluster.refuse(verb, "secrets", REFUSED)
-    with pytest.raises(StartupError, match="Secret velero/velero-restic-credentials cannot be read or made"):
-        await prepared(cluster)
 
 
 @pytest.mark.spec("AFT-073")

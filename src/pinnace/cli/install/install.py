@@ -144,8 +144,10 @@ class InstallFlags(OutputOptions):
         show_default=False,
     )
     restic_password_file: str = text(
+        "--restic-password-file",
+        "--repo-password-file",
         value=FILE,
-        help="File with the password of all restic repositories, instead of Velero's well-known one.",
+        help="File with the password of the repositories of volumes; a new server makes a random one.",
     )
     pod_volume_operation_timeout: Duration = duration(
         default="0s",

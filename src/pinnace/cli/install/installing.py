@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.objects import JSONObject
@@ -27,8 +28,15 @@ from pinnace.installing.config_maps import config_map_problem
 from pinnace.installing.live import LiveWorkloads
 from pinnace.installing.options import InstallOptions
 from pinnace.installing.sending import Installer
+from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden
 from pinnace.storage.providers import FILESYSTEM
+from pinnace.volumes.uploader.passwords import (
+    REPOSITORY_SECRET_NAME,
+    SECRET_KEY,
+    read_secrets,
+    with_public_password,
+)
 
 
 def install(ctx: click.Context, flags: InstallFlags) -> None:
@@ -58,10 +66,12 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
             print_plan([*crds, *others], settings.namespace)
         return
     try:
-        live = run_async(_send(settings, options, crds, others))
+        live, passwords = run_async(_send(settings, options, crds, others))
     except CommandError as error:
         raise CommandError(f"Error installing Pinnace: {error}") from error
     _closing_words(settings, flags, options, live)
+    if not flags.crds_only:
+        _words_about_password(settings, options, passwords)
 
 
 def _check_config_maps(settings: Settings, flags: InstallFlags, named: Mapping[str, str]) -> None:
@@ -137,6 +147,35 @@ def _closing_words(
             click.echo(f"For self-service, start `pinnace nonadmin server -n {settings.namespace}` too.")
 
 
+class _Passwords(msgspec.Struct, frozen=True):
+    """The password of the repositories.
+
+    Attributes:
+        is_new: whether no Secret had one before.
+        public: the Secrets that have Velero's public one now.
+    """
+
+    is_new: bool
+    public: list[str]
+
+
+def _words_about_password(settings: Settings, options: InstallOptions, passwords: _Passwords) -> None:
+    """Say which password volumes are saved under, and that it must be kept."""
+    if passwords.public:
+        complain(
+            "WARNING: volumes are saved under Velero's public default password (Secret "
+            f"{', '.join(passwords.public)}): whoever can read the bucket can read them."
+        )
+    elif options.repository_password is None and passwords.is_new:
+        click.echo(
+            "The server makes a random password for the repositories of volumes when it starts; those that a "
+            "location has already keep theirs. Without it their data is lost with this cluster: keep a copy "
+            "elsewhere, by\n"
+            f"  kubectl -n {settings.namespace} get secret {REPOSITORY_SECRET_NAME} "
+            f"-o jsonpath='{{.data.{SECRET_KEY}}}' | base64 -d > repository-password"
+        )
+
+
 _SAME: Final = frozenset(field.name for field in fields(InstallOptions)) & set(InstallFlags.__struct_fields__)
 """The flags that are options as they are."""
 
@@ -185,10 +224,21 @@ def _check_crds_version(version: str) -> None:
 
 async def _send(
     settings: Settings, options: InstallOptions, crds: list[JSONObject], others: list[JSONObject]
-) -> LiveWorkloads:
-    """Send the objects and print what was done. Returns the workloads as they are now."""
+) -> tuple[LiveWorkloads, _Passwords]:
+    """Send the objects and print what was done. Returns workloads and passwords as they are now."""
     async with open_cluster(settings) as client:
         say_cluster(client, "Installing into")
         report = Report(len(crds) + len(others))
         installer = Installer(client, report, merge=options.apply, keep_uploader=options.keeps_uploader)
-        return await installer.install(crds, others, wait=options.wait)
+        before = await _secrets(client, settings.namespace)
+        live = await installer.install(crds, others, wait=options.wait)
+        after = await _secrets(client, settings.namespace)
+        return live, _Passwords(is_new=not before, public=with_public_password(after))
+
+
+async def _secrets(client: KubeClient, namespace: str) -> dict[str, JSONObject]:
+    """The Secrets with the password of the repositories; none for a user who may not read them."""
+    try:
+        return await read_secrets(client, namespace)
+    except Forbidden:
+        return {}

@@ -37,7 +37,7 @@ from pinnace.store_access.addresses import addresses_of
 from pinnace.volumes.repository_config import RepositoryConfig
 from pinnace.volumes.secrets import read_secret
 from pinnace.volumes.uploader.errors import AccessError
-from pinnace.volumes.uploader.passwords import LEGACY_FIRST, read_password
+from pinnace.volumes.uploader.passwords import LEGACY_FIRST, PUBLIC_PASSWORD, Password, read_password
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 """A proxy would resolve the names of a tenant's location itself, and connect to what is refused here."""
@@ -52,6 +52,7 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
         namespace: the namespace whose volumes the repository holds; restic does not need it.
         source: the namespace whose data is written there; empty where none is.
         uploader: the program whose format it has.
+        password: which one opens it.
     """
 
     identifier: str = ""
@@ -59,6 +60,7 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     source: str = ""
     uploader: str = "restic"
+    password: Password = Password.CURRENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +139,9 @@ class AccessProvider:
             AccessError: something is missing or cannot be read; Velero's texts. (docs/spec: PVL 5.3) Or the
                 fence is closed.
         """
-        password = await self._password(secrets)
         location = await self.location(repository.location)
+        is_public = repository.password is Password.PUBLIC
+        password = PUBLIC_PASSWORD if is_public else await self._password(secrets)
         try:
             directory = tempfile.TemporaryDirectory(prefix="uploader-", dir=self.workdir)
         except OSError as error:

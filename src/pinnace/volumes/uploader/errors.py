@@ -3,6 +3,7 @@
 UploaderError           the base; the text holds no secret
 ├── IdentifierError         the location cannot hold a repository, or a name would lead out of it
 ├── AccessError             location, Secret or credentials could not be read; trying later may help
+│   └── PasswordMissing     no Secret has the password
 ├── Unsupported       the program cannot save or restore volumes of this kind
 ├── InvalidSnapshot         a text is not a snapshot id
 ├── TargetFailed            what a volume holds could not be read, or not be removed
@@ -33,6 +34,10 @@ class IdentifierError(UploaderError):
 
 class AccessError(UploaderError):
     """The location, its credentials or the password could not be read."""
+
+
+class PasswordMissing(AccessError):
+    """No Secret has the password."""
 
 
 class Unsupported(UploaderError):

@@ -1,26 +1,47 @@
-"""The password of the repositories: one Secret for all of a server. (docs/spec: PVL 2)
+"""The password of the repositories: one Secret for all of a server. (docs/spec: PVL 2, ADR 126)
 
 Velero names the Secret `velero-repo-credentials` since 1.10, and `velero-restic-credentials` before. At its
-start the server creates the one that is not there with the password of the other, or both with Velero's
-default, which is public: it hides nothing from users who can read the bucket. Repositories of restic are
+start the server creates the one that is not there with the password of the other. Repositories of restic are
 older than the new name, so the old Secret counts first for them; those of kopia are younger.
+
+Velero's default is public: it hides nothing from users who can read the bucket.
 """
 
+import base64
+import binascii
+import enum
+import secrets
+from contextlib import suppress
 from typing import Final
 
+from pinnace.api.objects import JSONObject, mapping
 from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import SECRETS
 from pinnace.storage.errors import StoreConfigError
 from pinnace.volumes.secrets import read_secret
-from pinnace.volumes.uploader.errors import AccessError
+from pinnace.volumes.uploader.errors import AccessError, PasswordMissing
 
 SECRET_NAME: Final = "velero-restic-credentials"  # noqa: S105 - a name
 REPOSITORY_SECRET_NAME: Final = "velero-repo-credentials"  # noqa: S105 - a name
 SECRET_KEY: Final = "repository-password"  # noqa: S105 - a name
 
+PUBLIC_PASSWORD: Final = b"static-passw0rd"
+"""The password that Velero gives all repositories unless a Secret has another. (docs/spec: SRV 4)"""
+
 LEGACY_FIRST: Final = (SECRET_NAME, REPOSITORY_SECRET_NAME)
 """The order for restic."""
 NEW_FIRST: Final = (REPOSITORY_SECRET_NAME, SECRET_NAME)
 """The order for kopia."""
+
+_RANDOM_BYTES: Final = 32
+
+
+class Password(enum.StrEnum):
+    """One of the passwords that a repository may have."""
+
+    CURRENT = "current"
+    PUBLIC = "public"
 
 
 async def read_password(client: KubeClient, namespace: str, names: tuple[str, ...] = LEGACY_FIRST) -> bytes:
@@ -42,6 +63,32 @@ async def read_password(client: KubeClient, namespace: str, names: tuple[str, ..
             continue
         password = secret.get(SECRET_KEY, b"").strip()
         if not password:
-            raise AccessError(f'{what}: "{name}" secret is missing data for key "{SECRET_KEY}"')
+            raise PasswordMissing(f'{what}: "{name}" secret is missing data for key "{SECRET_KEY}"')
         return password
-    raise AccessError(f'{what}: Secret "{names[0]}" not found in namespace "{namespace}"')
+    raise PasswordMissing(f'{what}: Secret "{names[0]}" not found in namespace "{namespace}"')
+
+
+def new_password() -> bytes:
+    """A random password of 256 bits, in characters that every terminal and file keeps."""
+    return secrets.token_urlsafe(_RANDOM_BYTES).encode()
+
+
+async def read_secrets(client: KubeClient, namespace: str) -> dict[str, JSONObject]:
+    """The Secrets with the password, by name; those that are not there are left out. Raises KubeError."""
+    found: dict[str, JSONObject] = {}
+    for name in LEGACY_FIRST:
+        with suppress(NotFound):
+            found[name] = await client.get(SECRETS, name, namespace)
+    return found
+
+
+def with_public_password(found: dict[str, JSONObject]) -> list[str]:
+    """The names of the Secrets that have Velero's public password."""
+    return [name for name, secret in found.items() if _is_public(mapping(secret, "data").get(SECRET_KEY))]
+
+
+def _is_public(encoded: object) -> bool:
+    try:
+        return base64.b64decode(str(encoded or ""), validate=True).strip() == PUBLIC_PASSWORD
+    except binascii.Error:
+        return False

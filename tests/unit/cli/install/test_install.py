@@ -16,11 +16,13 @@ from pinnace.cli.main import run
 from pinnace.cli.output.printing import OutputOptions
 from pinnace.cli.process import server_run
 from pinnace.installing import sending
+from pinnace.installing.live import LiveWorkloads
 from pinnace.installing.workloads import pull_policy
 from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.runtime.durable import INTERRUPTED_SECONDS
 from pinnace.runtime.manager import GRACE_PERIOD_SECONDS
 from pinnace.storage.location_url import location_from_url
+from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.support.large_yaml import read_large_yaml
 
 AWS = ("--provider", "aws", "--bucket", "b")
@@ -560,6 +562,41 @@ class NeverReady:
         if self.error:
             raise self.error
         return {"status": {"conditions": [{"type": "Established", "status": "False"}]}}
+
+
+@pytest.mark.parametrize(
+    ("password", "said"),
+    [
+        (None, "Without it their data is lost with this cluster"),
+        (b"static-passw0rd", "WARNING: volumes are saved under Velero's public default password"),
+        (b"own", ""),
+    ],
+    ids=["new", "public", "own"],
+)
+def test_the_password_of_repositories_is_spoken_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], password: bytes | None, said: str
+) -> None:
+    cluster = ScriptedCluster()
+    if password is not None:
+        data = {"repository-password": base64.b64encode(password).decode()}
+        cluster.add("secrets", "velero-repo-credentials", data=data)
+
+    @asynccontextmanager
+    async def opened(_settings: object) -> AsyncIterator[ScriptedCluster]:
+        yield cluster
+
+    async def installed(*_what: object, **_how: object) -> LiveWorkloads:
+        return LiveWorkloads()
+
+    monkeypatch.setattr(install_run, "open_cluster", opened)
+    monkeypatch.setattr(sending.Installer, "install", installed)
+
+    assert run(["install", "-n", "velero", *NOTHING]) == 0
+
+    printed_text = "".join(capsys.readouterr())
+    for text in ("their data is lost with this cluster", "public default password"):
+        assert (text in printed_text) is (text in said)
+    assert "static-passw0rd" not in printed_text
 
 
 @pytest.mark.spec("CLI-049")
