@@ -71,6 +71,8 @@ LATER_CSI_RESTORE_SIZE: Final = "velero.io/csi-volumesnapshot-restore-size"
 """The name of Velero 1.14 and later."""
 CSI_MANAGED_BY: Final = "snapshot.storage.kubernetes.io/managed-by"
 """Label of a VolumeSnapshotContent: the node whose csi-snapshotter alone looks after it."""
+CSI_BEING_DELETED: Final = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted"
+"""Annotation of a VolumeSnapshotContent: its csi-snapshotter may finish the deletion."""
 CSI_DEFAULT_CLASS: Final = "snapshot.storage.kubernetes.io/is-default-class"
 CSI_SNAPSHOT_CLASS: Final = "velero.io/csi-volumesnapshot-class"
 CSI_NOTED_DELETION_SECRET: Final = "velero.io/csi-deletesnapshotsecret"  # noqa: S105 - where a Secret is named

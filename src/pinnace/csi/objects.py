@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from pinnace.csi.deletion import StoredSnapshot, content_to_delete
 from pinnace.csi.snapshots import (
     DELETE_WITH_OBJECT,
     KEEP_WITHOUT_OBJECT,
+    LET_GO,
     CSIError,
     SnapshotKinds,
     backup_selector,
@@ -116,7 +118,7 @@ class TakenSnapshots:
             await _release(self._client, self._kinds, content)
         await _delete(self._client, self._kinds.snapshots, name, namespace, uid=taken.uid)
         if content:
-            await _delete(self._client, self._kinds.contents, content)
+            await delete_content(self._client, self._kinds, content)
 
     def is_ours(self, namespace: str, name: str) -> bool:
         """Whether this backup created a VolumeSnapshot. A label is no proof, as any user can write it."""
@@ -202,7 +204,7 @@ class TakenSnapshots:
                 continue
             try:
                 await _delete(self._client, self._kinds.snapshots, name, namespace, uid=taken.uid)
-                await _delete(self._client, self._kinds.contents, taken.content)
+                await delete_content(self._client, self._kinds, taken.content)
             except KubeError as error:
                 problems.append(f"error removing VolumeSnapshot {namespace}/{name}: {error}")
         return problems
@@ -500,13 +502,26 @@ async def _delete_taken_over(client: KubeClient, kinds: SnapshotKinds, name: str
         if tries_left:
             await clock.sleep(1.0)
     else:
-        await _delete(client, kinds.contents, name)
+        await delete_content(client, kinds, name)
         driver = (content.get("spec") or {}).get("driver", "")
         reason = (
             trouble_of(content) or f"does the csi-snapshotter of the driver {driver} run in this cluster?"
         )
         raise CSIError(f"its driver did not take it over within {TAKE_OVER_SECONDS:g} seconds: {reason}")
-    await _delete(client, kinds.contents, name)
+    await delete_content(client, kinds, name)
+
+
+async def delete_content(client: KubeClient, kinds: SnapshotKinds, name: str) -> None:
+    """Delete a content so that its driver lets it go, whatever becomes of its VolumeSnapshot.
+
+    Its deletion policy says what becomes of the snapshot in storage. A missing content is no error.
+
+    Raises:
+        KubeError: it may still be there.
+    """
+    with suppress(NotFound):
+        await client.patch(kinds.contents, name, LET_GO)
+        await client.delete(kinds.contents, name)
 
 
 async def _release(client: KubeClient, kinds: SnapshotKinds, content: str) -> None:

@@ -434,6 +434,14 @@ def _naming(prefix: str, secret: tuple[str, str]) -> dict[str, str]:
 DELETE_WITH_OBJECT: Final[JSONObject] = {"spec": {"deletionPolicy": _DELETE}}
 """The patch of a content whose snapshot is to be deleted with it. (docs/spec: CTL 6.5)"""
 
+LET_GO: Final[JSONObject] = {"metadata": {"annotations": {labels.CSI_BEING_DELETED: "yes"}}}
+"""The patch of a content that is about to be deleted, with its snapshot or without.
+
+The snapshot controller annotates a content when it sees that its VolumeSnapshot is being deleted. It does not
+see one that is deleted before the controller has put its finalizers there, and then no csi-snapshotter would
+ever finish the deletion of the content.
+"""
+
 KEEP_WITHOUT_OBJECT: Final[JSONObject] = {"spec": {"deletionPolicy": _RETAIN}}
 """The patch of a content whose snapshot is kept when the content, or its namespace, is deleted. (ADR 022)"""
 

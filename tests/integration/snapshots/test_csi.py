@@ -63,7 +63,12 @@ async def test_a_claim_comes_back_from_its_snapshot(csi_app: CSIApp) -> None:
         "deletionPolicy": "Retain",
         "driver": csi_app.driver,
         "source": {"snapshotHandle": handle},
-        "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": csi_app.namespace, "name": name},
+        "volumeSnapshotRef": {
+            "kind": "VolumeSnapshot",
+            "namespace": csi_app.namespace,
+            "name": name,
+            "uid": snapshot["metadata"]["uid"],
+        },
     }
     claim = await csi_app.claim()
     source = {"apiGroup": GROUP, "kind": "VolumeSnapshot", "name": name}

@@ -1,16 +1,18 @@
 """The snapshot controller and its storage, simulated by the test: phases and objects, but no data.
 
 A VolumeSnapshot of a claim gets a content, and the content, as often as the test wants later, a handle. One
-that names its content is bound to it. Finalizers ensure that the deletion of a content with the policy
-Delete deletes its snapshot, and that of a VolumeSnapshot its content.
+that names its content is bound to it. A finalizer ensures that the deletion of a content with the policy
+Delete deletes its snapshot. VolumeSnapshots get none, as if each were deleted before the controller could do
+that: so a content that was bound goes only if somebody else annotates it.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.csi.snapshots import SnapshotKinds
+from pinnace.csi.snapshots import SnapshotKinds, annotations_of
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
@@ -58,6 +60,9 @@ class ScriptedSnapshots:
         content = source.get("volumeSnapshotContentName")
         if content is None:
             content = await self._make_content(snapshot, source["persistentVolumeClaimName"])
+        else:
+            reference = {"uid": snapshot["metadata"]["uid"]}
+            await self._patch(content, {"spec": {"volumeSnapshotRef": reference}})
         status = {"boundVolumeSnapshotContentName": content, "readyToUse": True}
         await self._client.patch(
             self._kinds.snapshots,
@@ -97,7 +102,11 @@ class ScriptedSnapshots:
             handle = (content.get("status") or {}).get("snapshotHandle")
             # A real sidecar finishes what its driver has begun before it lets a deleted content go.
             is_begun = handle is None and "volumeHandle" in source and bool(metadata.get("finalizers"))
+            is_bound = "volumeHandle" in source or "uid" in content["spec"]["volumeSnapshotRef"]
+            is_kept = is_bound and labels.CSI_BEING_DELETED not in annotations_of(content)
             if "deletionTimestamp" in metadata and not is_begun:
+                if is_kept:
+                    continue
                 if content["spec"].get("deletionPolicy") == "Delete":
                     self.storage.discard(handle)
                 await self._patch(metadata["name"], {"metadata": {"finalizers": None}})

@@ -12,6 +12,7 @@ from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.csi import snapshots as csi
 from pinnace.csi.movement.errors import MovementError
 from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE, VOLUME_SIZE
+from pinnace.csi.objects import delete_content
 from pinnace.csi.snapshots import DELETE_WITH_OBJECT, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
@@ -64,9 +65,9 @@ class MovedSnapshots:
     async def remove(self, upload: JSONObject) -> bool:
         """Delete both snapshots and contents, at last the data; return whether all are gone."""
         name = upload["metadata"]["name"]
-        if not await self._remove(self._kinds.snapshots, name, self._namespace):
+        if not await self._remove_snapshot(name, self._namespace):
             return False
-        if not await self._remove(self._kinds.contents, _content_name(upload)):
+        if not await self._remove_content(_content_name(upload)):
             return False
         first = text(upload, "metadata", "annotations", CONTENT)
         content = await self._find(self._kinds.contents, first)
@@ -79,8 +80,8 @@ class MovedSnapshots:
         )
         # Another snapshot may have taken the name since the namespace was deleted.
         if snapshot is not None and csi.bound_content(snapshot) == first:
-            await self._remove(self._kinds.snapshots, text(reference, "name"), text(reference, "namespace"))
-        return await self._remove(self._kinds.contents, first)
+            await self._remove_snapshot(text(reference, "name"), text(reference, "namespace"))
+        return await self._remove_content(first)
 
     def _content(self, upload: JSONObject, original: JSONObject) -> JSONObject:
         spec = mapping(original, "spec")
@@ -141,13 +142,24 @@ class MovedSnapshots:
         with suppress(AlreadyExists):
             await self._client.create(resource, body, namespace or None)
 
-    async def _remove(self, resource: APIResource, name: str, namespace: str = "") -> bool:
-        found = await self._find(resource, name, namespace)
+    async def _remove_snapshot(self, name: str, namespace: str) -> bool:
+        found = await self._find(self._kinds.snapshots, name, namespace)
         if found is None:
             return True
         if "deletionTimestamp" not in found["metadata"]:
             with suppress(NotFound):
-                await self._client.delete(resource, name, namespace or None, uid=found["metadata"]["uid"])
+                await self._client.delete(
+                    self._kinds.snapshots, name, namespace, uid=found["metadata"]["uid"]
+                )
+        return False
+
+    async def _remove_content(self, name: str) -> bool:
+        found = await self._find(self._kinds.contents, name)
+        if found is None:
+            return True
+        is_let_go = labels.CSI_BEING_DELETED in csi.annotations_of(found)
+        if not is_let_go or "deletionTimestamp" not in found["metadata"]:
+            await delete_content(self._client, self._kinds, name)
         return False
 
 

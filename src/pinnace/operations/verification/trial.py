@@ -28,6 +28,7 @@ from pinnace.api.values.counts import counted
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.browse.checks import Check, CheckResult
+from pinnace.csi.objects import delete_content
 from pinnace.csi.snapshots import SNAPSHOTS, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -329,9 +330,7 @@ class Trial:
         for name in names:
             assert kinds is not None, "they were listed"
             try:
-                await self.client.delete(kinds.contents, name)
-            except NotFound:
-                continue
+                await delete_content(self.client, kinds, name)
             except KubeError as error:
                 problems.append(f"VolumeSnapshotContent {name}: {error}")
         return problems
