@@ -57,6 +57,8 @@ async def test_a_download_says_what_is_done_with_what_is_there(volume: str) -> N
     spec = scene.download["spec"]
     assert spec["targetVolume"] == {"namespace": "shop", "pvc": "data", "pv": volume}
     assert spec["restoreType"] == ("incremental" if volume else "")
+    # Only who knows that the volume is the application's may act.
+    assert spec["datamover"] == ("pinnace-in-place" if volume else MOVED.mover)
     assert spec["dataMoverConfig"] == {"DeleteExtraFiles": "true", "ParallelFilesDownload": "3"}
 
 

@@ -21,6 +21,22 @@ BLOCK_MOVER: Final = "velero-block"
 """Velero's mover of blocks since 1.19. Its snapshots, in the same repositories, are images of devices."""
 KNOWN_MOVERS: Final = BUILT_IN_MOVERS | {BLOCK_MOVER}
 """The movers whose data can be restored; that of the block mover is only read. (docs/adr/121)"""
+_IN_PLACE: Final = {
+    "": "pinnace-in-place",
+    BUILT_IN_MOVER: "pinnace-in-place",
+    BLOCK_MOVER: "pinnace-in-place-block",
+}
+DOWNLOAD_MOVERS: Final = KNOWN_MOVERS | set(_IN_PLACE.values())
+"""The values of `datamover` in DataDownloads for the server's own data mover."""
+
+
+def in_place_mover(mover: str) -> str:
+    """The name in a DataDownload that writes data of a mover into the volume of a claim that exists.
+
+    Programs that do not know it leave such a DataDownload alone. By the mover's own name, Velero and older
+    versions of ours would take the volume for one that was made for the transfer, and delete it. (ADR 122)
+    """
+    return _IN_PLACE.get(mover, mover)
 
 
 def written_mover(mover: str) -> str:

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.data_movement import KNOWN_MOVERS, DataDownload
+from pinnace.api.velero.data_movement import DOWNLOAD_MOVERS, DataDownload
 from pinnace.api.velero.restore import ExistingVolumeDataPolicy
 from pinnace.controllers.node.moving import STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
@@ -66,7 +66,7 @@ class DataDownloadWork:
 
 def controller(parts: NodeParts) -> NodeController:
     """The DataDownload controller of a node agent."""
-    moving = Moving(parts.scope, parts.volumes, KNOWN_MOVERS)
+    moving = Moving(parts.scope, parts.volumes, DOWNLOAD_MOVERS)
     work = DataDownloadWork(moving, parts.uploaders, parts.scope.metrics)
     reconciler = PodVolumeReconciler(
         parts.scope, DATA_DOWNLOADS, DataDownload, work, startable=STARTABLE, slots=parts.limits.restoring

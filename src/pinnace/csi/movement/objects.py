@@ -13,8 +13,9 @@ from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.data_movement import (
     BLOCK_MOVER,
     BUILT_IN_MOVERS,
-    KNOWN_MOVERS,
+    DOWNLOAD_MOVERS,
     DataUpload,
+    in_place_mover,
     written_mover,
 )
 from pinnace.api.velero.restore import Restore
@@ -84,8 +85,13 @@ def is_built_in(obj: JSONObject) -> bool:
 
     It also restores the images that Velero's block mover made.
     """
-    movers = KNOWN_MOVERS if text(obj, "kind") == DATA_DOWNLOADS.kind else BUILT_IN_MOVERS
+    movers = DOWNLOAD_MOVERS if text(obj, "kind") == DATA_DOWNLOADS.kind else BUILT_IN_MOVERS
     return text(obj, "spec", "datamover") in movers
+
+
+def is_image(movement: JSONObject) -> bool:
+    """Whether the data of a DataDownload is the image of a device."""
+    return text(movement, "spec", "datamover") in (BLOCK_MOVER, in_place_mover(BLOCK_MOVER))
 
 
 def is_in_place(movement: JSONObject) -> bool:
@@ -135,7 +141,7 @@ def new_download(restore: Restore, claim: JSONObject, moved: MovedVolume, locati
                 **({"fsType": moved.fs_type} if moved.fs_type else {}),
             },
             "backupStorageLocation": location,
-            "datamover": moved.mover,
+            "datamover": in_place_mover(moved.mover) if volume else moved.mover,
             "snapshotID": moved.snapshot,
             "sourceNamespace": moved.source_namespace,
             "operationTimeout": str(timeout) if timeout is not None else "10m0s",
@@ -166,8 +172,8 @@ def claim_like(target: JSONObject, movement: JSONObject) -> JSONObject:
     """
     spec = target["spec"]
     kept = ("accessModes", "resources", "storageClassName", "volumeMode")
-    is_image = text(movement, "spec", "datamover") == BLOCK_MOVER
-    return {key: spec[key] for key in kept if key in spec} | ({"volumeMode": BLOCK} if is_image else {})
+    mode = {"volumeMode": BLOCK} if is_image(movement) else {}
+    return {key: spec[key] for key in kept if key in spec} | mode
 
 
 class PodPlan(msgspec.Struct, frozen=True, kw_only=True):

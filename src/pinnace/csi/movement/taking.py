@@ -14,10 +14,9 @@ Every step is decided by the objects that exist, so that another server can cont
 from typing import Final
 
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.velero.data_movement import BLOCK_MOVER
 from pinnace.csi.movement.errors import MovementError
 from pinnace.csi.movement.exposing import Exposer
-from pinnace.csi.movement.objects import BLOCK
+from pinnace.csi.movement.objects import BLOCK, is_image
 from pinnace.csi.movement.rebinding import (
     FILLED_BY,
     FORMER_POLICY,
@@ -73,7 +72,7 @@ async def take(client: KubeClient, exposer: Exposer, movement: JSONObject) -> No
     if mapping(volume, "metadata", "labels").get(FILLED_BY) != uid:
         if text(target, "spec", "volumeName") != name or not await _is_free(client, target, volume):
             raise MovementError(f"the claim is not bound to the volume {name}")
-        if text(movement, "spec", "datamover") == BLOCK_MOVER and mode_of(volume) != BLOCK:
+        if is_image(movement) and mode_of(volume) != BLOCK:
             raise MovementError(
                 f"the data is the image of a device, and the volume {name} is in the mode {mode_of(volume)}:"
                 " delete the claim and restore again"

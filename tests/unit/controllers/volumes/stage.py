@@ -150,7 +150,11 @@ class Stage:
 
     def add_download_for_volume(self) -> None:
         """Into the volume "pv" of the claim."""
-        self.add_download(targetVolume={"namespace": SHOP, "pvc": "data", "pv": "pv"}, restoreType="full")
+        self.add_download(
+            targetVolume={"namespace": SHOP, "pvc": "data", "pv": "pv"},
+            restoreType="full",
+            datamover="pinnace-in-place",
+        )
 
     def add_user(self, **status: Any) -> None:
         """A pod that uses the claim."""
