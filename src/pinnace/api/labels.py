@@ -151,6 +151,15 @@ RETENTION_CONFIRMED: Final = "pinnace.io/retention-confirmed"
 """Annotation of a Schedule: a time; the deletions that were announced by then need not wait any longer."""
 HOLD: Final = "pinnace.io/hold"
 """Annotation of a Backup that nothing deletes: the reason, which may be empty. (ADR 128)"""
+NOT_DURING: Final = "pinnace.io/not-during"
+"""Annotation of a Schedule: when its runs wait, such as `Mon-Fri 08:00-18:00`. (ADR 130, `api.schedules`)"""
+CATCH_UP: Final = "pinnace.io/catch-up"
+"""Annotation of a Schedule: `none` leaves out runs that could not begin in time; `last` makes the last."""
+ALLOW_OVERLAP: Final = "pinnace.io/allow-overlap"
+"""Annotation of a Schedule: `true` lets a run begin while an earlier Backup has not ended."""
+RUN_REQUESTED: Final = "pinnace.io/run-requested"
+"""Annotation of a Backup that `schedule run` made: the uid of the Schedule, and when, so that it counts as
+the run that was due then."""
 
 VALIDATION_REQUESTED: Final = "pinnace.io/validation-requested"
 """Annotation of a BackupStorageLocation: any text has the server look at the location at once. It removes the

@@ -4,7 +4,8 @@
     validate ──> FailedValidation, until the spec is corrected
        └───────> Enabled ──due──> look for the run's Backup ──> create it ──> lastBackup
                     ├ skipImmediately: what is due is left out ──> lastSkipped
-                    ├ an earlier Backup has not ended: tried again every minute
+                    ├ a window of `not-during` holds: tried again at its end
+                    ├ an earlier Backup has not ended, and overlap is not allowed: tried again every minute
                     ├ the API server refuses the Backup: FailedValidation, tried again every minute
                     └ not due: tried again when it is
 
@@ -13,7 +14,8 @@ server made does not run at once because that server never ran it. (docs/spec: B
 
 `status.lastBackup` alone says which runs are done, and it is written last: a server that dies in between
 leaves a Backup that the next one finds by its label and by the time in its name, so that the run is neither
-missed nor made twice. Runs missed meanwhile become one.
+missed nor made twice. Runs missed meanwhile become one, or none where the Schedule says so. `api.schedules`
+decides what is due when. (ADR 130)
 """
 
 from collections.abc import Callable, Sequence
@@ -25,9 +27,9 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject, text
-from pinnace.api.schedules.due import counted_from, interval_seconds, is_paused
+from pinnace.api.schedules.due import NextRun, counted_from, interval_seconds, is_paused, next_run
+from pinnace.api.schedules.rules import ScheduleRules, read_rules
 from pinnace.api.schedules.runs import backup_of, is_made_for, is_unfinished
-from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, is_ahead, known_time, parse_time
 from pinnace.api.velero.schedule import Schedule, SchedulePhase
 from pinnace.backup.request import movement_errors, ttl_errors
@@ -79,20 +81,20 @@ class Verdict:
 
     Attributes:
         schedule: None if it cannot be read.
-        cron: None if the spec is not valid.
+        rules: None if spec or annotations are not valid.
         errors: why it is not valid.
         warnings: the fields that are ignored.
     """
 
     schedule: Schedule | None
-    cron: Cron | None
+    rules: ScheduleRules | None
     errors: list[str]
     warnings: tuple[str, ...] = ()
 
     @property
     def phase(self) -> SchedulePhase:
         """The phase that follows."""
-        return SchedulePhase.FAILED_VALIDATION if self.cron is None else SchedulePhase.ENABLED
+        return SchedulePhase.FAILED_VALIDATION if self.rules is None else SchedulePhase.ENABLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ class ScheduleReconciler:
         self._ahead: dict[str, datetime] = {}
         self._warned: dict[Key, tuple[str, ...]] = {}
         self._refused: dict[Key, str] = {}
+        self._explained: dict[Key, datetime] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """Validate the Schedule and make its Backup if one is due."""
@@ -147,6 +150,7 @@ class ScheduleReconciler:
             self._begun.pop(key, None)
             self._warned.pop(key, None)
             self._refused.pop(key, None)
+            self._explained.pop(key, None)
             self._metrics.schedule_gone(labels.label_value(key.name))
             return DONE
         if obj["metadata"].get("deletionTimestamp") or is_paused(obj):
@@ -154,7 +158,7 @@ class ScheduleReconciler:
         verdict = judge(obj)
         self._warn(key, verdict.warnings)
         status = obj.get("status") or {}
-        refusal = self._refused.get(key, "") if verdict.cron is not None else ""
+        refusal = self._refused.get(key, "") if verdict.rules is not None else ""
         if verdict.errors:
             self._refused.pop(key, None)
         # The status follows from the spec, so that a corrected spec clears the errors of the former one, and
@@ -166,13 +170,13 @@ class ScheduleReconciler:
                 await self._publish(key, obj, phase, errors)
             except (Conflict, NotFound):
                 return CHANGED  # its present state decides (docs/spec: CTL 1.2)
-        seen = status.get("phase") or "" if verdict.cron is None else verdict.phase
+        seen = status.get("phase") or "" if verdict.rules is None else verdict.phase
         self._metrics.schedule_seen(labels.label_value(key.name), seen)
-        if verdict.schedule is None or verdict.cron is None:
+        if verdict.schedule is None or verdict.rules is None:
             return DONE
         with bound_fields(schedule=str(key)):
             try:
-                return await self._run_if_due(key, obj, verdict.schedule, verdict.cron)
+                return await self._run_if_due(key, obj, verdict.schedule, verdict.rules)
             except _Refused as refused:
                 await self._report(key, obj["metadata"]["uid"], str(refused))
                 return Result.after(_AGAIN_SECONDS)
@@ -181,11 +185,12 @@ class ScheduleReconciler:
         """Queue the Schedules that are due by the cache, and record how late they are. Makes no request."""
         for obj in self._informer.objects():
             verdict, now, due = judge(obj), self._scope.clock.now(), None
-            if verdict.schedule is not None and verdict.cron is not None and not is_paused(obj):
-                due = verdict.cron.next(self._counted_from(verdict.schedule), self._zone)
+            if verdict.schedule is not None and verdict.rules is not None and not is_paused(obj):
+                run = next_run(verdict.rules, self._counted_from(verdict.schedule), now, self._zone)
+                due = None if run is None else run.begins
             if due is not None and now > due:
                 self._enqueue(Key.of(obj))
-            elif verdict.cron is None and not is_paused(obj):
+            elif verdict.rules is None and not is_paused(obj):
                 # It cannot run at all, and no run has been made since the last one.
                 due = _last_run(obj)
             late_seconds = 0.0 if due is None else (now - due).total_seconds()
@@ -222,20 +227,25 @@ class ScheduleReconciler:
         }
         await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
 
-    async def _run_if_due(self, key: Key, obj: JSONObject, schedule: Schedule, cron: Cron) -> Result:
+    async def _run_if_due(
+        self, key: Key, obj: JSONObject, schedule: Schedule, rules: ScheduleRules
+    ) -> Result:
         now = self._scope.clock.now()
-        if (seconds := interval_seconds(cron, now, self._zone)) is not None:
+        if (seconds := interval_seconds(rules, now, self._zone)) is not None:
             self._metrics.schedule_interval(labels.label_value(key.name), seconds)
         if self._is_to_be_skipped(schedule):
-            return await self._skip(key, schedule, cron, now)
-        due = cron.next(self._counted_from(schedule), self._zone)
-        if due is None or now <= due:
-            return self._at(due, now)
+            return await self._skip(key, schedule, rules, now)
+        run = next_run(rules, self._counted_from(schedule), now, self._zone)
+        self._explain(key, run, now)
+        if run is None or now <= run.begins:
+            return self._at(run, now)
         backups = await self._backups_of(schedule)
-        moment = self._made(schedule, backups, due, now)
+        moment = self._made(schedule, backups, run.due, now)
         if moment is None:
-            if running := [obj["metadata"]["name"] for obj in backups if is_unfinished(obj)]:
-                log.info("The Backup that is due waits until earlier ones have ended", waits_for=running)
+            running = [] if rules.allows_overlap else [one for one in backups if is_unfinished(one)]
+            if running:
+                names = [one["metadata"]["name"] for one in running]
+                log.info("The Backup that is due waits until earlier ones have ended", waits_for=names)
                 return Result.after(_AGAIN_SECONDS)
             moment = self._begin(key, schedule, now)
             if not await self._create(key, obj, moment):
@@ -248,7 +258,20 @@ class ScheduleReconciler:
         patch = {"metadata": {"uid": schedule.metadata.uid}, "status": status}
         await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
         self._begun.pop(key, None)
-        return self._at(cron.next(moment, self._zone), self._scope.clock.now())
+        now = self._scope.clock.now()
+        return self._at(next_run(rules, moment, now, self._zone), now)
+
+    def _explain(self, key: Key, run: NextRun | None, now: datetime) -> None:
+        """Log, once for each run, why one that is due is left out or waits for the end of a window."""
+        if run is None or self._explained.get(key) == (subject := run.missed or run.due):
+            return
+        if run.missed is not None:
+            log.warning("Runs that could not begin in time are left out", since=format_time(run.missed))
+        elif run.due < now <= run.begins:
+            log.info("The run that is due waits for the end of a window", until=format_time(run.begins))
+        else:
+            return
+        self._explained[key] = subject
 
     def _counted_from(self, schedule: Schedule) -> datetime:
         """The moment that the search for the next run starts after."""
@@ -271,7 +294,7 @@ class ScheduleReconciler:
             return self._skip_immediately and schedule.metadata.uid not in self._skipped
         return wanted
 
-    async def _skip(self, key: Key, schedule: Schedule, cron: Cron, now: datetime) -> Result:
+    async def _skip(self, key: Key, schedule: Schedule, rules: ScheduleRules, now: datetime) -> Result:
         """Skip the run that is due, and store that it was skipped."""
         patch = {
             "metadata": {"resourceVersion": schedule.metadata.resource_version},
@@ -285,7 +308,7 @@ class ScheduleReconciler:
         # Definitions of Velero before 1.13 drop both fields: without this, no run would ever be due.
         self._skipped[schedule.metadata.uid] = now
         log.info("What is due now is skipped once, as skipImmediately says")
-        return self._at(cron.next(now, self._zone), now)
+        return self._at(next_run(rules, now, now, self._zone), now)
 
     async def _backups_of(self, schedule: Schedule) -> list[JSONObject]:
         selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule.metadata.name)}"
@@ -333,26 +356,28 @@ class ScheduleReconciler:
         log.info("Created the Backup that was due", backup=name)
         return True
 
-    def _at(self, due: datetime | None, now: datetime) -> Result:
-        if due is None:
+    def _at(self, run: NextRun | None, now: datetime) -> Result:
+        if run is None:
             return DONE
-        return Result.after(max((due - now).total_seconds(), 0.0) + _PAST_DUE_SECONDS)
+        return Result.after(max((run.begins - now).total_seconds(), 0.0) + _PAST_DUE_SECONDS)
 
 
 def judge(obj: JSONObject) -> Verdict:
     """Read and validate a Schedule. (docs/spec: CTL 4.1)"""
-    schedule, cron, errors = None, None, []
+    schedule, rules = None, None
+    errors: list[str] = []
     try:
         schedule = decode(Schedule, obj)
-        cron = read_schedule(schedule.spec.schedule)
-        errors += ttl_errors(schedule.spec.template, "spec.template")
-        errors += movement_errors(schedule.spec.template, "spec.template")
-    except (CronError, DecodeError) as error:
+        rules, errors = read_rules(obj)
+        if rules is not None:
+            errors += ttl_errors(schedule.spec.template, "spec.template")
+            errors += movement_errors(schedule.spec.template, "spec.template")
+    except DecodeError as error:
         errors.append(str(error))
     findings = check_spec("Schedule", obj)
     errors += findings.errors
     return Verdict(
-        schedule=schedule, cron=None if errors else cron, errors=errors, warnings=findings.warnings
+        schedule=schedule, rules=None if errors else rules, errors=errors, warnings=findings.warnings
     )
 
 

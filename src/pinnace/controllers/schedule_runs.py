@@ -83,7 +83,7 @@ def look(schedule: JSONObject, backups: Sequence[JSONObject], now: datetime, zon
     if is_paused(schedule):
         return Punctuality(state=Timeliness.PAUSED)
     verdict = judge(schedule)
-    if verdict.schedule is None or verdict.cron is None:
+    if verdict.schedule is None or verdict.rules is None:
         return Punctuality(state=Timeliness.INVALID, reason="; ".join(verdict.errors))
     begun = [
         moment
@@ -100,7 +100,7 @@ def look(schedule: JSONObject, backups: Sequence[JSONObject], now: datetime, zon
         running_since=min(begun, default=None),
         has_run=verdict.schedule.status.last_backup is not None,
     )
-    return punctuality(verdict.cron, record, now, zone)
+    return punctuality(verdict.rules, record, now, zone)
 
 
 def _success_counts_from(schedule: Schedule, backups: Sequence[JSONObject], now: datetime) -> datetime:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.schedules.due import counted_from
+from pinnace.api.schedules.due import counted_from, next_run
 from pinnace.api.values.times import parse_time
 from pinnace.controllers.schedule import judge
 from pinnace.kube.resources import velero
@@ -62,10 +62,10 @@ def is_due(schedule: JSONObject, now: datetime) -> bool:
     verdict = judge(schedule)
     if "phase" not in (schedule.get("status") or {}):
         return True
-    if verdict.cron is None or verdict.schedule is None:
+    if verdict.rules is None or verdict.schedule is None:
         return bool(schedule["status"]["phase"] != "FailedValidation")
-    due = verdict.cron.next(counted_from(verdict.schedule, now=now), UTC)
-    return due is not None and due < now
+    run = next_run(verdict.rules, counted_from(verdict.schedule, now=now), now, UTC)
+    return run is not None and run.begins < now
 
 
 def is_expired(backup: JSONObject, now: datetime) -> bool:

@@ -252,6 +252,18 @@ async def test_a_run_waits_until_the_former_one_has_ended(scene: Scene, phase: s
     assert scene.backups == ["name-20170101120000", "name-20170101130100"]
 
 
+async def test_a_run_begins_beside_the_former_one_where_the_schedule_says_so(scene: Scene) -> None:
+    scene.add("@hourly")
+    annotate(scene, allow_overlap="true")
+    await scene.reconcile()
+    scene.end_backups("InProgress")
+    scene.world.clock.turn(3660)
+
+    await scene.reconcile()
+
+    assert scene.backups == ["name-20170101120000", "name-20170101130100"]
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -657,6 +669,90 @@ async def test_a_run_that_was_made_before_a_crash_does_not_swallow_the_next(scen
 
     assert scene.backups == ["name-20170101120000", "name-20170101130100"]
     assert scene.status["lastBackup"] == "2017-01-01T13:01:00Z"
+
+
+def annotate(scene: Scene, **notes: str) -> None:
+    named = {f"pinnace.io/{name.replace('_', '-')}": value for name, value in notes.items()}
+    scene.world.cluster.stored("schedules", "name")["metadata"]["annotations"] = named
+
+
+async def test_a_run_that_is_due_within_a_window_is_made_at_its_end(scene: Scene) -> None:
+    scene.add("45 * * * *", phase="Enabled", lastBackup="2017-01-01T11:00:00Z")
+    annotate(scene, not_during="11:30-14:00", verify="@daily")
+
+    assert await scene.reconcile() == Result.after(2 * 3600 + 0.001)
+    scene.world.metrics.calls.clear()
+    await scene.reconciler.poll()
+    assert scene.world.metrics.calls == [("schedule_overdue", "name", 0)]
+    assert (scene.backups, scene.queued) == ([], [])
+
+    scene.world.clock.set(datetime(2017, 1, 1, 14, 0, 1, tzinfo=UTC))
+    await scene.reconcile()
+    assert scene.backups == ["name-20170101140001"]
+    made = scene.world.all_of("backups")["name-20170101140001"]
+    assert "annotations" not in made["metadata"]  # those of the schedule say nothing about its backups
+    assert await scene.reconcile() == Result.after(45 * 60 - 1 + 0.001)
+
+
+async def test_a_run_that_was_missed_is_left_out_where_the_schedule_says_so(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.add("45 * * * *", phase="Enabled", lastBackup="2016-12-31T11:45:00Z")
+    annotate(scene, catch_up="none")
+
+    for _ in range(2):
+        assert await scene.reconcile() == Result.after(45 * 60 + 0.001)
+    assert scene.backups == []
+    assert caplog.text.count("Runs that could not begin in time are left out") == 1
+
+    scene.world.clock.turn(45 * 60 + 1)
+    await scene.reconcile()
+    assert scene.backups == ["name-20170101124501"]
+
+
+async def test_an_annotation_that_cannot_be_read_fails_validation_until_it_is_corrected(scene: Scene) -> None:
+    scene.add("@hourly", phase="Enabled")
+    annotate(scene, catch_up="all")
+
+    assert await scene.reconcile() == DONE
+    assert scene.status["phase"] == "FailedValidation"
+    assert scene.status["validationErrors"] == [
+        "annotation pinnace.io/catch-up: 'all' is neither none nor last"
+    ]
+    assert scene.backups == []
+
+    annotate(scene, catch_up="last")
+    await scene.reconcile()
+    assert scene.status["phase"] == "Enabled"
+    assert scene.backups == ["name-20170101120000"]
+
+
+@pytest.mark.parametrize(("uid", "at", "counts"), [
+    ("same", "2017-01-01T11:50:00Z", True),
+    ("same", "2017-01-01T11:44:59Z", False),  # before the run was due
+    ("same", "2018-01-01T11:50:00Z", False),
+    ("another", "2017-01-01T11:50:00Z", False),  # of another cluster on the bucket
+    ("same", "soon", False),
+])  # fmt: skip
+async def test_a_backup_that_was_asked_for_counts_as_the_run_that_was_due_then(
+    scene: Scene, uid: str, at: str, counts: bool
+) -> None:
+    schedule = scene.add("45 * * * *", phase="Enabled", lastBackup="2017-01-01T11:00:00Z")
+    uid = schedule["metadata"]["uid"] if uid == "same" else uid
+    marks = {labels.SCHEDULE_NAME: "name"}
+    # In the zone of whoever asked; the server's is another.
+    scene.world.cluster.add("backups", "name-20170101210000", labels=marks)
+    made = scene.world.cluster.stored("backups", "name-20170101210000")
+    made["metadata"] |= {
+        "creationTimestamp": "2017-01-01T11:50:00Z",
+        "annotations": {labels.RUN_REQUESTED: f"{uid} {at}"},
+    }
+    scene.end_backups()
+
+    await scene.reconcile()
+
+    assert len(scene.backups) == (1 if counts else 2)
+    assert scene.status["lastBackup"] == ("2017-01-01T11:50:00Z" if counts else "2017-01-01T12:00:00Z")
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,15 @@ async def test_a_missed_run_is_noted_until_a_backup_was_made(scene: Scene) -> No
     assert len(scene.world.cluster.writes()) == writes + 1
 
 
+async def test_a_run_that_waits_for_the_end_of_a_window_is_not_missed(scene: Scene) -> None:
+    made = scene.schedule("0 * * * *", last="2024-03-04T07:00:00Z")
+    made["metadata"]["annotations"] = {labels.NOT_DURING: "Mon-Fri 08:00-18:00"}
+    scene.backup("s-1", "Completed", "2024-03-04T07:00:00Z", "2024-03-04T07:01:00Z")
+    await scene.runs.resync()
+    assert (scene.notes["next-run"], scene.notes["missed-run"]) == ("2024-03-04T18:00:00Z", "no")
+    assert scene.series()["success_deadline_timestamp"] > datetime(2024, 3, 4, 18, tzinfo=UTC).timestamp()
+
+
 async def test_a_running_backup_delays_the_next(scene: Scene) -> None:
     scene.schedule("0 * * * *", last="2024-03-04T09:00:00Z")
     scene.backup("s-1", "InProgress", "2024-03-04T09:00:00Z")

@@ -3,10 +3,10 @@
 from datetime import datetime, tzinfo
 
 from pinnace.api import API_VERSION, labels, phases
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.retention.rules import with_covering_ttl
 from pinnace.api.schedules.due import LONG_AGO
-from pinnace.api.values.times import CLOCK_DIFFERENCE, parse_time
+from pinnace.api.values.times import CLOCK_DIFFERENCE, known_time, parse_time
 from pinnace.api.velero.schedule import Schedule, backup_annotations
 
 
@@ -18,9 +18,14 @@ def is_unfinished(backup: JSONObject) -> bool:
 def is_made_for(schedule: Schedule, backup: JSONObject, due: datetime, now: datetime, zone: tzinfo) -> bool:
     """Whether a Backup with the Schedule's label is that of the run that became due then.
 
-    One made by hand from the Schedule since then, with the name it gets by default, counts as that run. Not
-    so those of a former Schedule of the same name, or found in a location and therefore created lately.
+    One made by hand from the Schedule since then, by `schedule run` or with the name it gets by default,
+    counts as that run. Not so those of a former Schedule of the same name, or found in a location and
+    therefore created lately.
     """
+    requested_of, _, requested = text(backup, "metadata", "annotations", labels.RUN_REQUESTED).partition(" ")
+    if requested_of and requested_of == schedule.metadata.uid:
+        moment = known_time(requested)
+        return moment is not None and due <= moment <= now + CLOCK_DIFFERENCE
     created = schedule.metadata.creation_timestamp or LONG_AGO
     metadata = backup["metadata"]
     earliest = max(due, created - CLOCK_DIFFERENCE)

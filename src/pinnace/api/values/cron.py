@@ -5,12 +5,16 @@ The dialect is that of robfig/cron 3's ParseStandard, which Velero has since 1.1
 either is enough, unless one of them has a `*` without a step: then both must match. The prefixes
 `TZ=Europe/Berlin` and `CRON_TZ=Europe/Berlin` name a time zone. (docs/spec: CTL 4.4, BEY 7.1)
 
+Not of that dialect are `@daily-random` and the like, as k8up has them: a time of the day, the week and so on
+that is the same for one schedule at all times, and another for the next schedule. (ADR 130)
+
 It is more exact in two points. Activations are found by local time, so that clock changes by half an hour, or
 over midnight, are followed exactly. The search covers the calendar's whole cycle instead of five years, so no
 activation means never, and schedules for 29 February still work around the year 2100.
 """
 
 import calendar
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -142,7 +146,7 @@ class Calendar:
 class Zoned:
     """An expression with a time zone of its own."""
 
-    cron: Cron
+    cron: Interval | Calendar
     own: tzinfo
 
     def next(self, after: datetime, zone: tzinfo = UTC) -> datetime | None:
@@ -189,10 +193,22 @@ _DESCRIPTORS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_RANDOM: Final = {
+    "@yearly-random": "{minute} {hour} {day} {month} *",
+    "@annually-random": "{minute} {hour} {day} {month} *",
+    "@monthly-random": "{minute} {hour} {day} * *",
+    "@weekly-random": "{minute} {hour} * * {weekday}",
+    "@daily-random": "{minute} {hour} * * *",
+    "@hourly-random": "{minute} * * * *",
+}
+RANDOM_DESCRIPTORS: Final = tuple(_RANDOM)
 
 
-def read_schedule(text: str) -> Cron:
+def read_schedule(text: str, seed: str = "") -> Cron:
     """Parse the expression of a Schedule, which must be able to fire. (docs/spec: CTL 4.1)
+
+    Args:
+        seed: what `@daily-random` and the like are drawn from, such as the uid of the Schedule.
 
     Raises:
         CronError: its text is the validation error of the Schedule.
@@ -200,7 +216,7 @@ def read_schedule(text: str) -> Cron:
     if not text:
         raise CronError("Schedule must be a non-empty valid Cron expression")
     try:
-        cron = parse(text)
+        cron = parse(text, seed)
     except CronError as error:
         raise CronError(f"invalid schedule: {error}") from error
     if cron.next(_ANY_TIME) is None:
@@ -208,12 +224,35 @@ def read_schedule(text: str) -> Cron:
     return cron
 
 
-def parse(text: str) -> Cron:
+def drawn(text: str, seed: str) -> str:
+    """The expression with five fields in place of `@daily-random` and the like; else the text itself."""
+    prefix, _, name = text.rpartition(" ")
+    if name not in _RANDOM or (prefix and not prefix.startswith(_ZONES)):
+        return text
+    fields = _RANDOM[name].format_map(_draw(seed))
+    return f"{prefix} {fields}" if prefix else fields
+
+
+def _draw(seed: str) -> Mapping[str, int]:
+    """Numbers of fields by a hash, which spreads schedules evenly; each month has the days."""
+    digest = iter(hashlib.sha256(seed.encode()).digest())
+    spans = {"minute": (0, 60), "hour": (0, 24), "day": (1, 28), "month": (1, 12), "weekday": (0, 7)}
+    numbers = {name: int.from_bytes(bytes(next(digest) for _ in range(4))) for name in spans}
+    return {name: low + numbers[name] % count for name, (low, count) in spans.items()}
+
+
+def zone_of(cron: Cron, zone: tzinfo) -> tzinfo:
+    """The time zone that an expression is read in, where `zone` is the server's."""
+    return cron.own if isinstance(cron, Zoned) else zone
+
+
+def parse(text: str, seed: str = "") -> Cron:
     """Parse an expression, even one that never fires.
 
     Raises:
         CronError: with the text that users of Velero know.
     """
+    text = drawn(text, seed)
     if text.startswith(_ZONES):
         name, _, rest = text.partition("=")[2].partition(" ")
         cron = _parse_plain(rest.strip(" "))
@@ -221,7 +260,7 @@ def parse(text: str) -> Cron:
     return _parse_plain(text)
 
 
-def _parse_plain(text: str) -> Cron:
+def _parse_plain(text: str) -> Interval | Calendar:
     if text.startswith("@"):
         if text.startswith(_EVERY):
             return _interval(text)

@@ -25,7 +25,8 @@ class ScheduleSpec(Struct, rename="camel", kw_only=True):
 
     Attributes:
         template: Spec of the Backups to make.
-        schedule: Cron expression of five fields, or `@every <duration>`, `@daily` and the like.
+        schedule: Cron expression of five fields, or `@every <duration>`, `@daily`, `@daily-random` and the
+            like; `CRON_TZ=<zone>` before it names its time zone, which is the server's otherwise.
         use_owner_references_in_backup: Whether the Schedule owns its Backups; they are then deleted with it.
         paused: Whether the Schedule makes no Backups. A field of later versions of Velero.
         skip_immediately: Whether a run that is due now is skipped, once: the server then sets this to false.
@@ -78,6 +79,9 @@ _OF_SCHEDULE: Final = frozenset(
         labels.RETENTION_ANNOUNCED,
         labels.RETENTION_CONFIRMED,
         labels.HOLD,
+        labels.NOT_DURING,
+        labels.CATCH_UP,
+        labels.ALLOW_OVERLAP,
     }
 )
 """Annotations that are about the Schedule, and which its Backups do not get."""

@@ -6,7 +6,7 @@ from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.schedules.missed import Timeliness, shown_as_missed
-from pinnace.api.values.cron import CronError, read_schedule
+from pinnace.api.schedules.rules import read_rules
 from pinnace.api.values.relative_times import past, relative
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Columns, Table
@@ -49,11 +49,8 @@ def _run_cell(schedule: JSONObject, annotation: str, now: datetime, *, absent: s
 
 def missed_state(schedule: JSONObject, now: datetime) -> str:
     """Whether a Schedule missed a run, as its server noted, or should have; empty where none does."""
-    try:
-        cron = read_schedule(str(cells.spec(schedule).get("schedule") or ""))
-    except CronError:
-        cron = None
-    state = shown_as_missed(schedule, cron, now)
+    rules, _ = read_rules(schedule)
+    state = shown_as_missed(schedule, rules, now)
     return "yes" if state == Timeliness.MISSED else state
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.schedules.rules import seed_of
 from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, is_ahead, parse_time
 from pinnace.api.velero.backup import Backup
@@ -51,9 +52,9 @@ class VerificationSchedule:
         expression = text(notes, labels.VERIFY)
         if not expression:
             return None
-        share = text(notes, labels.VERIFY_READ_DATA)
+        share, seed = text(notes, labels.VERIFY_READ_DATA), f"{seed_of(schedule)} verification"
         try:
-            return cls(cron=read_schedule(expression), share=ReadShare.parse(share) if share else None)
+            return cls(cron=read_schedule(expression, seed), share=ReadShare.parse(share) if share else None)
         except CronError as error:
             raise ValueError(f"annotation {labels.VERIFY}: {error}") from error
         except ValueError as error:
