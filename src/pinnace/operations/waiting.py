@@ -45,7 +45,7 @@ from pinnace.plugins.session import PluginSession
 from pinnace.runs.context import RunContext
 from pinnace.storage.backup_files import FinalFiles
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import BackupExists, StorageError, UnreadableObject
+from pinnace.storage.errors import BackupExists, ObjectNotFound, StorageError, UnreadableObject
 
 _logger = logging.getLogger(__name__)
 
@@ -89,7 +89,11 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
         """
         name = backup.metadata.name
         parked = self.store.parked()
-        before = verified_operations(backup, await parked.read_item_operations(name))
+        operations = await parked.read_item_operations(name)
+        if not operations and await _is_of_older_version(self.store, backup):
+            await self.store.park(name)
+            operations = await parked.read_item_operations(name)
+        before = verified_operations(backup, operations)
         operators = Operators(backup, _by_name(self._backup_actions()), self.log)
         limit = _limit(backup.spec.item_operation_timeout, self.timeout)
         after = await _advanced(operators, before, self.clock.now(), limit, cancel)
@@ -148,7 +152,9 @@ async def finalize_backup(
         OperationsChanged: the file of operations is not the one that was stored.
     """
     name, store = backup.metadata.name, context.store
-    if await store.exists(name):
+    if await _is_of_older_version(store, backup):
+        await store.park(name)
+    elif await store.exists(name):
         return await _finished_before(store, backup)
     context = msgspec.structs.replace(context, store=store.parked())
     operations = verified_operations(backup, await context.store.read_item_operations(name))
@@ -181,6 +187,15 @@ async def finalize_backup(
         problem = problem_text(context.workdir, error) if isinstance(error, OSError) else error_text(error)
         raise StorageError(f"backup {name!r} could not be finalized: {problem}") from error
     return ended
+
+
+async def _is_of_older_version(store: BackupStore, backup: Backup) -> bool:
+    """Whether a waiting backup is stored under its own keys, as versions did that parked none. (ADR 054)"""
+    try:
+        stored = await store.read_backup(backup.metadata.name)
+    except ObjectNotFound:
+        return False
+    return stored.metadata.uid == backup.metadata.uid and stored.status.phase in phases.UNFINISHED
 
 
 async def _finished_before(store: BackupStore, backup: Backup) -> Backup:

@@ -293,6 +293,25 @@ class BackupWriting(BackupReading):
         except StorageError as error:
             _logger.warning("Parked files of backup %s stay until it is deleted: %s", backup, error)
 
+    async def park(self, backup: str) -> None:
+        """Park a backup that waits for operations and that an older version stored under its own keys.
+
+        Its metadata is the last that is copied and the first that is removed: after a crash, call it again.
+
+        Raises:
+            ReadOnlyLocation: the location is read-only.
+            StorageError: it may be in both places; both are the same.
+        """
+        self._check_writable(f"write backup {backup}")
+        own, metadata = self._layout.backup_directory(backup), self._layout.backup_metadata(backup)
+        parked = self.parked()._layout.backup_directory(backup)
+        keys = [key for key in await self._store.list_keys(own) if not key.startswith(parked)]
+        for key in sorted(keys, key=lambda key: key == metadata):
+            async with self._store.get(key) as stream:
+                await self._store.put(parked + key.removeprefix(own), stream)
+        if errors := await self._delete_all(backup, keys):
+            raise combined(errors)
+
     async def discard_parked(self, backup: str) -> None:
         """Remove the parked files of a backup; nothing there is success. Raises StorageError."""
         parked = self.parked()

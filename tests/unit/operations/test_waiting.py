@@ -5,6 +5,7 @@ import gzip
 import json
 import shutil
 import zlib
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,14 +25,14 @@ from pinnace.plugins.item_operations import NO_PLUGIN, TIMED_OUT
 from pinnace.plugins.protocols import ResourceIdentifier
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import BackupExists
+from pinnace.storage.errors import BackupExists, StorageError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.clock import START, FakeClock, LeapingClock
 from tests.support.plugins.operators import NAME, Operations
 from tests.support.runs.backup_runs import Store, prepared
 from tests.support.runs.context import run_context
-from tests.support.stores.faulty_store import FaultyStore
+from tests.support.stores.faulty_store import DyingStore, FaultyStore
 from tests.support.waiting import eventually
 from tests.unit.backup.fakes import discovery_of, read_members, two_a_page
 
@@ -146,6 +147,32 @@ async def test_a_finalization_whose_end_was_lost_is_known_and_writes_nothing(lab
     assert await lab.finalize(backup) == ended
 
     assert {path: path.stat().st_mtime_ns for path in lab.store.file("").iterdir()} == before
+
+
+@pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("writes", range(0, 24, 3))
+async def test_a_backup_that_an_older_version_left_waiting_is_finished(
+    lab: Lab, writes: int, after_effect: bool
+) -> None:
+    backup = await lab.run()
+    directory = lab.store.root / "backups/b1"
+    for path in (directory / "pinnace-parked").iterdir():  # older versions had no such folder
+        path.rename(directory / path.name)
+    (directory / "pinnace-parked").rmdir()
+    lab.operations.end("op-a")
+    lab.operations.end("op-b")
+    dying = DyingStore(FilesystemStore(lab.store.root), writes, after_effect=after_effect)
+    killed = replace(lab.following(), store=BackupStore(dying, Layout(""), location="default"))
+    with suppress(StorageError):  # a server that is killed
+        await killed.backup(backup)
+
+    finalizing = await lab.following().backup(backup)
+    ended = await lab.finalize(finalizing)
+
+    assert (finalizing.status.phase, ended.status.phase) == (BackupPhase.FINALIZING, BackupPhase.COMPLETED)
+    assert await lab.store.exists("b1")
+    assert not (directory / "pinnace-parked").exists()
+    assert {"resources/configmaps/namespaces/ns/a.json"} <= read_members(directory / "b1.tar.gz").keys()
 
 
 async def test_another_backup_of_the_name_that_was_stored_meanwhile_stays(lab: Lab) -> None:
