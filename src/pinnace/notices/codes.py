@@ -33,6 +33,7 @@ class Code(enum.StrEnum):
     DISK_FAULT = "disk-fault"
     STORE_UNREADABLE = "store-unreadable"
     STORE_WRITE_FAILED = "store-write-failed"
+    SIGNATURE_REFUSED = "signature-refused"
     NAME_TAKEN = "name-taken"
     LOCATION_MOVED = "location-moved"
     DEFECT = "defect"
@@ -258,6 +259,11 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     Code.DISK_FAULT: Explanation("A temporary file could not be written or read."),
     Code.STORE_UNREADABLE: Explanation(
         "The location could not be read at the beginning of the run. `pinnace doctor` looks at it now."
+    ),
+    Code.SIGNATURE_REFUSED: Explanation(
+        "A backup, or a file of it, is not as a trusted key has signed it, or it is not signed and its"
+        " location takes signed backups only. `pinnace backup verify` names each file that was changed, added"
+        " or removed. Restore nothing of it before you know who did that."
     ),
     Code.NAME_TAKEN: Explanation(
         "The location has a backup of this name already. It was left alone; choose another name."

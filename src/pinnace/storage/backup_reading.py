@@ -1,5 +1,6 @@
 """Reads the files of a backup."""
 
+from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
 from typing import Self
@@ -15,9 +16,13 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.storage.documents import StoredObjects, TreeDocument, object_of
-from pinnace.storage.errors import UnreadableObject
-from pinnace.storage.interface import VersionedStore, save_stream
+from pinnace.storage.errors import ObjectNotFound, UnreadableObject
+from pinnace.storage.interface import VersionedStore, read_all, save_stream
 from pinnace.storage.location_files import LocationFiles
+from pinnace.storage.manifest import Manifest
+from pinnace.storage.newest import Link, links_of
+
+_NEWEST_BYTES = 1 << 16
 
 
 class BackupReading(LocationFiles):
@@ -45,7 +50,34 @@ class BackupReading(LocationFiles):
     def _with(self, *, parked: bool) -> Self:
         view = copy(self)
         view._layout = msgspec.structs.replace(self._layout, parked=parked)
-        return view
+        return view.signed(self._signatures)
+
+    async def manifest(self, backup: str) -> Manifest | None:
+        """The signed manifest of a backup; None if it has none, or no key is trusted here.
+
+        Raises:
+            SignatureRefused: no trusted key has signed it, or there is none though one is required.
+        """
+        return await self._files.manifest(backup)
+
+    @property
+    def newest_outside(self) -> Sequence[Link]:
+        """The newest signed backups as a server has noted them outside of the location."""
+        outside = self._signatures.outside
+        return outside.links if outside is not None else ()
+
+    async def _newest(self) -> list[Link]:
+        """The newest signed backups of our own key as the location has them; whoever writes there may lie."""
+        key = self._signatures.key
+        if key is None:
+            return []
+        try:
+            noted = await read_all(
+                self._store, self._layout.newest_signed(key.public.id), limit_bytes=_NEWEST_BYTES
+            )
+            return links_of(orjson.loads(noted))
+        except (ObjectNotFound, UnreadableObject, ValueError):
+            return []
 
     async def get_metadata(self, backup: str) -> bytes:
         """`velero-backup.json` as it is stored. Raises ObjectNotFound if there is no such backup."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import msgspec
 from pinnace.aio.blocking import finish, in_thread
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.signing.envelope import sign
+from pinnace.signing.errors import SigningError
+from pinnace.signing.keys import SigningKey
 from pinnace.storage.backup_files import (
     BackupFiles,
     FinalFiles,
@@ -21,9 +25,12 @@ from pinnace.storage.backup_files import (
     stored_bytes,
 )
 from pinnace.storage.backup_reading import BackupReading
-from pinnace.storage.errors import BackupExists, ClaimLost, StorageError, combined
+from pinnace.storage.checked_files import SignatureRefused
+from pinnace.storage.errors import BackupExists, ClaimLost, ObjectNotFound, StorageError, combined
 from pinnace.storage.interface import save_stream
 from pinnace.storage.location_files import StoredUnchecked
+from pinnace.storage.manifest import manifest_payload, metadata_object, removal_payload
+from pinnace.storage.newest import Link, after, encode_links, unique_links
 from pinnace.storage.patience import Patience, impatient
 from pinnace.storage.together import together
 from pinnace.storage.writer_claim import ClaimSubject, WriterClaim, owner_of, writer_of
@@ -150,10 +157,77 @@ class BackupWriting(BackupReading):
         try:
             await together(*(upload.insist(partial(put, key, each)) for key, each in files.items()))
             await upload.patience.insist(upload.claim.check)
+            signed = await self._put_manifest(backup, metadata, upload)
             await upload.insist(partial(self._put_metadata, backup, metadata))
         except BaseException as error:  # whatever it was: an unfinished backup must not stay; passed on
-            await self._undo(backup, list(files), upload.claim, error)
+            await self._undo(backup, [*files, self._layout.backup_manifest(backup)], upload.claim, error)
             raise
+        if signed is not None:
+            await self._note_newest(*signed)
+
+    async def _put_manifest(
+        self, backup: str, metadata: bytes, upload: "_Upload"
+    ) -> tuple[Link, Sequence[Link]] | None:
+        """Sign what was stored and the metadata that follows.
+
+        Returns:
+            The backup and its predecessors; None without a key, and for a parked backup, which is no link of
+            the chain. The list of its operations is not signed then, as it changes with their progress.
+        """
+        content, key = metadata_object(metadata), self._signatures.key
+        self._files.forget(backup)
+        if key is None:
+            return None
+        is_parked = self._layout.parked
+        predecessors: list[Link] = []
+        if not is_parked:
+            known = await upload.patience.insist(self._newest)
+            predecessors = unique_links([*known, *self.newest_outside])
+        files = [file for file in upload.stored if not self._layout.signs_for_itself(backup, file.key)]
+        payload = manifest_payload(
+            backup,
+            self._location,
+            content,
+            [*files, stored_bytes(self._layout.backup_metadata(backup), metadata)],
+            predecessors,
+            self._layout.backup_directory(backup),
+        )
+        envelope = await self._signed(payload, key)
+        await upload.insist(partial(self._put, self._layout.backup_manifest(backup), envelope))
+        return None if is_parked else (Link(backup, sha256(envelope).hexdigest()), predecessors)
+
+    async def _signed(self, payload: bytes, key: SigningKey) -> bytes:
+        try:
+            return await sign(payload, key)
+        except SigningError as error:
+            raise StorageError(f"the signing key of location {self._location}: {error}") from error
+
+    async def _note_newest(self, added: Link, replaced: Sequence[Link]) -> None:
+        """Note a signed backup, which is finished: what goes wrong is only reported."""
+        assert self._signatures.key is not None, "it has signed"
+        try:
+            noted = after(await self._newest(), added, replaced)
+            await self._store.put(
+                self._layout.newest_signed(self._signatures.key.public.id), encode_links(noted)
+            )
+            if self._signatures.outside is not None:
+                await self._signatures.outside.note(added, replaced)
+        except StorageError as error:
+            _logger.warning("Backup %s is not noted as the newest one: %s", added.backup, error)
+
+    async def _note_removal(self, backup: str, reason: str) -> None:
+        """Store a signed note that a signed backup is removed; without a key it will count as vanished."""
+        key = self._signatures.key
+        if key is None:
+            return
+        try:
+            manifest = await self._files.manifest(backup)
+        except (SignatureRefused, ObjectNotFound):
+            return  # not ours: a note would say that it was
+        if manifest is not None:
+            link = Link(backup, manifest.digest)
+            envelope = await self._signed(removal_payload(link, reason, self._clock.now()), key)
+            await self._put(self._layout.removal_note(link.sha256), envelope)
 
     async def _put_log(self, backup: str, log: Path | None, upload: "_Upload") -> None:
         if log is None:
@@ -212,14 +286,19 @@ class BackupWriting(BackupReading):
                     break
         return errors
 
-    async def delete_backup(self, backup: str) -> None:
+    async def delete_backup(self, backup: str, *, reason: str = "request") -> None:
         """Delete all files of a backup, known or not; nothing there is success. (docs/spec: STO 6, BEY 11.1)
+
+        Args:
+            reason: for the signed note of its removal: `request`, `expiry` or `retention`.
 
         Raises:
             ReadOnlyLocation: the location is read-only.
             StorageError: `[a, c]` if several deletions failed; can be tried again.
         """
         self._check_writable("delete backup")
+        await self._note_removal(backup, reason)
+        self._files.forget(backup)
         keys = await self._store.list_keys(self._layout.backup_directory(backup))
         parked = self.parked()._layout.backup_metadata(backup)
         if errors := await self._delete_all(backup, sorted(keys, key=lambda key: key != parked)):
@@ -227,8 +306,17 @@ class BackupWriting(BackupReading):
         await self._abort_abandoned(self._layout.backup_directory(backup))
 
     async def put_index(self, backup: str, index: Path) -> None:
-        """Store the index of a finished backup that has none, or a damaged one."""
+        """Store the index of a finished backup that has none, or a damaged one.
+
+        Raises:
+            StorageError: the backup is signed, and a new file in it would pass for a change by somebody else.
+        """
         self._check_writable(f"write the index of backup {backup}")
+        if await self._store.exists(self._layout.backup_manifest(backup)):
+            raise StorageError(
+                f"backup {backup!r} is signed, and its index is not written: it would not be what was signed."
+                " Its tarball is read instead"
+            )
         await self._put_file(self._layout.target(DownloadTargetKind.ITEM_INDEX, backup), index)
 
     async def put_item_operations(self, backup: str, operations: Sequence[Mapping[str, Any]]) -> None:
@@ -275,11 +363,14 @@ class BackupWriting(BackupReading):
         final: dict[str, Path | bytes] = {}
         directory, own = self._layout.backup_directory(backup), parked._layout.backup_directory(backup)
         changed = await in_thread(files.encoded, self._layout, backup)
-        for number, key in enumerate(await self._store.list_keys(own)):
+        manifest = await parked.manifest(backup)
+        signed = {own + name for name in manifest.files} if manifest is not None else set()
+        not_taken = {*changed, self._layout.backup_metadata(backup), self._layout.backup_manifest(backup)}
+        for number, key in enumerate(sorted({*await self._store.list_keys(own), *signed})):
             target = directory + key.removeprefix(own)
-            if target not in changed and target != self._layout.backup_metadata(backup):
+            if target not in not_taken:
                 final[target] = folder / f"parked-{number}"
-                async with self._store.get(key) as stream:
+                async with parked._files.open(key, at_once=True) as stream:
                     await save_stream(stream, folder / f"parked-{number}")
         final |= changed
         # Of a process that died here before.

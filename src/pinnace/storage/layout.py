@@ -133,6 +133,24 @@ class Layout(msgspec.Struct, frozen=True):
         """The claim of the process that writes the backup, which deletes it at the end. Velero ignores it."""
         return f"{self.backups}{check_name(backup)}/{backup}-pinnace-writer.json"
 
+    def backup_manifest(self, backup: str) -> str:
+        """The signed list of the backup's files. Velero ignores it."""
+        return f"{self.backup_directory(backup)}{backup}-pinnace-manifest.json"
+
+    def signs_for_itself(self, backup: str, key: str) -> bool:
+        """Whether a file of a backup comes or changes after the manifest was made, or is the manifest."""
+        if self.parked and key == self.target("BackupItemOperations", backup):
+            return True  # the operations go on; what does not change in the list has a digest (docs/adr/054)
+        return key in (self.backup_manifest(backup), self.writer_claim(backup))
+
+    def newest_signed(self, key_id: str) -> str:
+        """The newest backups of a signing key; below a directory that a location may have."""
+        return f"{self.root}metadata/pinnace-newest-{check_name(key_id)}.json"
+
+    def removal_note(self, digest: str) -> str:
+        """The signed note that the backup whose manifest has this digest was removed."""
+        return f"{self.root}metadata/pinnace-removed/{check_name(digest)}.json"
+
     def restore_claim(self, restore: str) -> str:
         """The claim of the process that makes the restore, which deletes it at the end. Velero ignores it."""
         return f"{self.restore_directory(restore)}restore-{restore}-pinnace-writer.json"

@@ -18,7 +18,9 @@ from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.fence import Fence
 from pinnace.api.json_memory import most_memory
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.storage.backup_files import CountedFile, StoredFile, stored_bytes
+from pinnace.storage.checked_files import CheckedFiles
 from pinnace.storage.documents import (
     MOST_LIST_BYTES,
     MOST_RESULTS_BYTES,
@@ -32,15 +34,15 @@ from pinnace.storage.encoding import Document, decompress_stream, encode_list, e
 from pinnace.storage.errors import (
     NotLeading,
     ObjectNotFound,
-    RangesUnsupported,
     ReadOnlyLocation,
     StorageError,
     StoreUnavailable,
     UnreadableObject,
 )
 from pinnace.storage.fenced import FencedStore
-from pinnace.storage.interface import ObjectStore, RangedStore, UploadsStore, read_all
+from pinnace.storage.interface import ObjectStore, UploadsStore
 from pinnace.storage.layout import Layout
+from pinnace.storage.own_settings import Signatures
 
 T = TypeVar("T")
 
@@ -97,12 +99,21 @@ class LocationFiles:
         self._location = location
         self._read_only = read_only
         self._limits = limits or ReadLimits()
+        self._signatures = Signatures()
         self._clock = clock
+        self._files = CheckedFiles(store, layout, self._signatures)
 
     def fenced(self, fence: Fence | None) -> Self:
         """This location, with writes that pass the fence, if there is one."""
         if fence is not None:
             self._store = FencedStore(self._store, fence)
+            self._files = CheckedFiles(self._store, self._layout, self._signatures)
+        return self
+
+    def signed(self, signatures: Signatures) -> Self:
+        """This location, whose backups are signed and checked so; without it, neither is done."""
+        self._signatures = signatures
+        self._files = CheckedFiles(self._store, self._layout, signatures)
         return self
 
     @property
@@ -127,12 +138,19 @@ class LocationFiles:
         return self._layout.target(kind, name)
 
     async def signed_url(self, kind: str, name: str, *, ttl: timedelta = SIGNED_URL_LIFETIME) -> str:
-        """A URL of a download target; whether it exists shows when it is used. (docs/spec: STO 9)"""
-        return await self._store.signed_url(self.object_key(kind, name), ttl)
+        """A URL of a download target; whether it exists shows when it is used. (docs/spec: STO 9)
+
+        Raises:
+            SignatureRefused: the manifest of the backup does not have the file, or is refused itself.
+        """
+        key = self.object_key(kind, name)
+        await self._files.expected(key)
+        return await self._store.signed_url(key, ttl)
 
     def read_bytes(self, kind: str, name: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """The stored bytes of a download target; raises ObjectNotFound on entering."""
-        return self._store.get(self.object_key(kind, name))
+        at_once = kind == DownloadTargetKind.BACKUP_CONTENTS
+        return self._files.open(self.object_key(kind, name), at_once=at_once)
 
     def read_range(
         self, kind: str, name: str, offset: int, length: int
@@ -143,9 +161,7 @@ class LocationFiles:
             RangesUnsupported: the store can only read whole objects.
             ObjectNotFound: as read_bytes().
         """
-        if not isinstance(self._store, RangedStore):
-            raise RangesUnsupported(self.object_key(kind, name))
-        return self._store.get_range(self.object_key(kind, name), offset, length)
+        return self._files.open_range(self.object_key(kind, name), offset, length)
 
     @asynccontextmanager
     async def read_text(self, kind: str, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -157,7 +173,7 @@ class LocationFiles:
             yield text
 
     async def _read_metadata(self, key: str) -> bytes:
-        data = await read_all(self._store, key, limit_bytes=self._limits.metadata_bytes)
+        data = await self._files.read(key, limit_bytes=self._limits.metadata_bytes)
         if most_memory(data) > self._limits.metadata_memory_bytes:
             most = self._limits.metadata_memory_bytes
             raise UnreadableObject(key, f"its content takes more than {most} bytes of memory")
@@ -177,7 +193,7 @@ class LocationFiles:
     async def _read(self, key: str, document: Document[T]) -> T | None:
         """A side file, None if it is missing."""
         try:
-            async with self._store.get(key) as stream:
+            async with self._files.open(key) as stream:
                 return await read_document(stream, document, key=key)
         except ObjectNotFound:
             return None

@@ -4,6 +4,8 @@
 s3://bucket/prefix?region=…&s3Url=…&profile=…&credentialsFile=…&caCertFile=…
 gs://bucket/prefix?credentialsFile=…&serviceAccount=…
 azblob://container/prefix?storageAccount=…&resourceGroup=…&credentialsFile=…
+
+Each but a bare path takes our own settings too (`own_settings`): ?signing.trustedKeys=…
 """
 
 import os
@@ -23,6 +25,7 @@ from pinnace.api.velero.storage_location import (
 from pinnace.storage.errors import InvalidLocation
 from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.layout import clean_prefix
+from pinnace.storage.own_settings import ENVIRONMENT, URL_SETTINGS
 from pinnace.storage.provider import StoreURL
 from pinnace.storage.providers import PROVIDERS, qualified_provider
 
@@ -73,6 +76,14 @@ def location_from_url(url: str, *, name: str = "default", namespace: str = "vele
         InvalidLocation: an unknown scheme or parameter, or a part that is missing; the text says which, and
             never repeats credentials in the URL.
     """
+    location = _location_from_url(url, name=name, namespace=namespace)
+    for variable, setting in ENVIRONMENT.items():
+        if value := os.environ.get(variable):
+            location.spec.config.setdefault(setting, value)
+    return location
+
+
+def _location_from_url(url: str, *, name: str, namespace: str) -> BackupStorageLocation:
     if not url:
         raise InvalidLocation("the location must not be empty")
     match = _SCHEME.match(url)
@@ -87,7 +98,9 @@ def location_from_url(url: str, *, name: str = "default", namespace: str = "vele
             raise InvalidLocation(f"{scheme}: is no scheme of a location; did you mean {_MEANT[scheme]}?")
         spec = _directory_spec(Path(url))
     elif scheme == "file":
-        spec = _directory_spec(_file_path(urlsplit(url)))
+        parts = urlsplit(url)
+        spec = _directory_spec(_file_path(parts))
+        spec.config.update(_parameters(parts.query, "file URL", URL_SETTINGS))
     elif scheme in _FORMS:
         spec = _bucket_spec(urlsplit(url), *_FORMS[scheme])
     else:
@@ -116,8 +129,8 @@ def _directory_spec(path: Path) -> BackupStorageLocationSpec:
 def _file_path(url: SplitResult) -> Path:
     if url.netloc not in ("", "localhost") or not url.path:
         raise InvalidLocation("a file URL has three slashes and an absolute path, as in file:///mnt/backups")
-    if url.query or url.fragment:
-        raise InvalidLocation("a file URL has no parameters; write ? and # in names as %3F and %23")
+    if url.fragment or (url.query and "=" not in url.query):
+        raise InvalidLocation("a file URL has no # part; write ? and # in names as %3F and %23")
     return Path(unquote(url.path))
 
 
@@ -128,7 +141,8 @@ def _bucket_spec(url: SplitResult, provider: str, form: StoreURL) -> BackupStora
         raise InvalidLocation(f"{form.article} {form.title} names a {form.holder}, as in {form.example}")
     if url.fragment:
         raise InvalidLocation(f"{form.article} {form.title} has no # part; write # as %23")
-    config = _parameters(url.query, form)
+    known = (*form.parameters, _CA_PARAMETER, *URL_SETTINGS)
+    config = _parameters(url.query, form.title, known)
     ca_file = config.pop(_CA_PARAMETER, "")
     if credentials_file := config.get("credentialsFile"):
         config["credentialsFile"] = os.path.abspath(os.path.expanduser(credentials_file))
@@ -143,21 +157,20 @@ def _bucket_spec(url: SplitResult, provider: str, form: StoreURL) -> BackupStora
     )
 
 
-def _parameters(query: str, form: StoreURL) -> dict[str, str]:
+def _parameters(query: str, title: str, known: tuple[str, ...]) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
     except ValueError as error:
         raise InvalidLocation(
-            f"the parameters of the {form.title} must look like name=value&name=value"
+            f"the parameters of the {title} must look like name=value&name=value"
         ) from error
-    known = (*form.parameters, _CA_PARAMETER)
     names = [parameter for parameter, _ in pairs]
     if unknown := sorted(set(names) - set(known)):
         raise InvalidLocation(
-            f"unknown parameters [{' '.join(unknown)}] in the {form.title}; known are [{' '.join(known)}]"
+            f"unknown parameters [{' '.join(unknown)}] in the {title}; known are [{' '.join(known)}]"
         )
     if len(set(names)) != len(names):
-        raise InvalidLocation(f"a parameter of the {form.title} is given twice")
+        raise InvalidLocation(f"a parameter of the {title} is given twice")
     return dict(pairs)
 
 

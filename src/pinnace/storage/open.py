@@ -13,6 +13,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
+from pinnace.storage.own_settings import OWN_SETTINGS, signatures_of
 from pinnace.storage.provider import Opening
 from pinnace.storage.providers import PROVIDERS, qualified_provider
 from pinnace.storage.settings import SET_BY_THE_LOCATION
@@ -21,13 +22,13 @@ from pinnace.store_access.addresses import Addresses, IPNetwork, addresses_of
 OtherStores = Callable[[str, Mapping[str, str]], ObjectStore | None]
 """Opens the store of a provider that is not built in, by its full name; None if it does not know it."""
 
-_RESTIC_PREFIX_KEY = "resticRepoPrefix"
+_NOT_OF_THE_STORE = OWN_SETTINGS | {"resticRepoPrefix"}
 
 
 def store_config(location: BackupStorageLocation, *, credentials_file: Path | None = None) -> dict[str, str]:
     """The configuration that a store is opened with: a copy of the location's, and what the server sets.
 
-    `resticRepoPrefix` is left out, as it is not a setting of the store. (docs/spec: STO 8, 14.4)
+    `resticRepoPrefix` and our own settings are left out: they are not the store's. (docs/spec: STO 8, 14.4)
 
     Raises:
         InvalidLocation: no bucket, no provider, or a bucket with a slash inside.
@@ -38,7 +39,7 @@ def store_config(location: BackupStorageLocation, *, credentials_file: Path | No
         raise InvalidLocation("backup storage location does not use object storage")
     if not location.spec.provider:
         raise InvalidLocation("object storage provider name must not be empty")
-    config = {key: value for key, value in location.spec.config.items() if key != _RESTIC_PREFIX_KEY}
+    config = {key: value for key, value in location.spec.config.items() if key not in _NOT_OF_THE_STORE}
     place = {"bucket": clean_bucket(storage.bucket), "prefix": clean_prefix(storage.prefix).rstrip("/")}
     for key in SET_BY_THE_LOCATION:
         if key in config and config[key].strip("/") != place[key]:
@@ -118,6 +119,7 @@ def open_backup_store(
     Raises:
         StorageError: the location cannot be used as it is configured.
     """
+    signatures = signatures_of(location.spec.config)
     store = open_object_store(
         location.spec.provider or "",
         store_config(location, credentials_file=credentials_file),
@@ -131,4 +133,4 @@ def open_backup_store(
         Layout(clean_prefix(location.spec.object_storage.prefix)),
         location=location.metadata.name,
         read_only=location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY,
-    )
+    ).signed(signatures)

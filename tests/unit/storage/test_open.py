@@ -231,7 +231,7 @@ class TestURLs:
             ("s3://bucket/a#b", "no # part"),
             ("s3://bucket?caCertFile=/nowhere", "cannot read caCertFile '/nowhere': No such file"),
             ("file://host/x", "three slashes"),
-            ("file:///x?region=y", "no parameters"),
+            ("file:///x?region=y", r"unknown parameters \[region\] in the file URL"),
             ("/", "name a directory in it"),
         ],
     )

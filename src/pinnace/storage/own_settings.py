@@ -1,0 +1,100 @@
+"""Settings of a location that are obeyed by us and not by its store: of `spec.config`, and of URLs.
+
+Velero keeps them in a BackupStorageLocation, as it keeps every key of `config`; its plugins refuse keys that
+they do not know, so a location with such settings is one of ours.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pinnace.signing.errors import BadKey
+from pinnace.signing.keys import Ed25519Signer, PublicKey, SigningKey, parse_keys, unique_keys
+from pinnace.storage.errors import StoreConfigError
+from pinnace.storage.newest import NewestOutside
+from pinnace.storage.settings import parse_bool
+
+TRUSTED_KEYS: Final = "signing.trustedKeys"
+"""Public keys whose signatures are believed, separated by blanks or commas."""
+KEY_FILE: Final = "signing.keyFile"
+"""The file of the private key that signs backups, for runs without a server."""
+KEY_SECRET: Final = "signing.keySecret"  # noqa: S105 - where the key is, and not the key
+"""`NAME` or `NAME/KEY`: the Secret of the private key in the namespace of the server that signs."""
+REQUIRE_SIGNATURE: Final = "requireSignature"
+"""Whether backups without a signature of a trusted key are refused."""
+
+OWN_SETTINGS: Final = frozenset({TRUSTED_KEYS, KEY_FILE, KEY_SECRET, REQUIRE_SIGNATURE})
+"""What no store is given."""
+URL_SETTINGS: Final = (TRUSTED_KEYS, KEY_FILE, REQUIRE_SIGNATURE)
+"""Those that a location's URL may have."""
+ENVIRONMENT: Final = {
+    "PINNACE_SIGNING_KEY_FILE": KEY_FILE,
+    "PINNACE_TRUSTED_KEYS": TRUSTED_KEYS,
+    "PINNACE_REQUIRE_SIGNATURE": REQUIRE_SIGNATURE,
+}
+"""Variables that stand for settings of a location without a server, also of a folder, which has no URL."""
+DEFAULT_SECRET_KEY: Final = "signing-key.pem"  # noqa: S105 - the name of a key in a Secret
+
+
+class Signatures(msgspec.Struct, frozen=True, kw_only=True):
+    """Who signs the backups of a location, and whose signatures are believed.
+
+    Attributes:
+        key: signs; None writes backups without a manifest.
+        trusted: the key's own public key too.
+        required: backups that no trusted key has signed are refused.
+        outside: where a server notes its newest backups.
+    """
+
+    key: SigningKey | None = None
+    trusted: tuple[PublicKey, ...] = ()
+    required: bool = False
+    outside: NewestOutside | None = None
+
+
+def signatures_of(
+    config: Mapping[str, str], key_pem: bytes | None = None, outside: NewestOutside | None = None
+) -> Signatures:
+    """The signatures that the settings of a location ask for.
+
+    Args:
+        key_pem: the private key, if it is not in a file that the settings name.
+        outside: see `Signatures`.
+
+    Raises:
+        StoreConfigError: a setting cannot be obeyed; its text has nothing of a private key.
+    """
+    try:
+        trusted = parse_keys(config.get(TRUSTED_KEYS, ""))
+    except BadKey as error:
+        raise StoreConfigError(f"config.{TRUSTED_KEYS}: {error}") from error
+    if key_pem is None and (path := config.get(KEY_FILE)):
+        try:
+            key_pem = Path(path).expanduser().read_bytes()
+        except (OSError, RuntimeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise StoreConfigError(f"config.{KEY_FILE}: cannot read {path!r}: {reason}") from error
+    try:
+        key = Ed25519Signer.from_pem(key_pem) if key_pem is not None else None
+    except BadKey as error:
+        raise StoreConfigError(f"the signing key of the location: {error}") from error
+    required = parse_bool(config.get(REQUIRE_SIGNATURE, ""))
+    if required is None:
+        raise StoreConfigError(
+            f"config.{REQUIRE_SIGNATURE} is {config[REQUIRE_SIGNATURE]!r}: write true or false"
+        )
+    trusted = unique_keys([*([key.public] if key is not None else []), *trusted])
+    if required and not trusted:
+        raise StoreConfigError(
+            f"config.{REQUIRE_SIGNATURE} refuses every backup, as no key is trusted: write the public keys"
+            f" of those who make backups into config.{TRUSTED_KEYS}"
+        )
+    return Signatures(key=key, trusted=trusted, required=required, outside=outside)
+
+
+def secret_of(config: Mapping[str, str]) -> tuple[str, str] | None:
+    """Name and key of the Secret with the signing key; None if the location has none."""
+    name, _, key = config.get(KEY_SECRET, "").partition("/")
+    return (name, key or DEFAULT_SECRET_KEY) if name else None
