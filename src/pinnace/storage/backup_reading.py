@@ -17,6 +17,7 @@ from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.storage.documents import StoredObjects, TreeDocument, object_of
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
+from pinnace.storage.holds import MOST_BYTES, UNREADABLE, Hold, decode_hold
 from pinnace.storage.interface import VersionedStore, read_all, save_stream
 from pinnace.storage.location_files import LocationFiles
 from pinnace.storage.manifest import Manifest
@@ -104,6 +105,15 @@ class BackupReading(LocationFiles):
             return object_of(orjson.loads(data))
         except ValueError as error:
             raise UnreadableObject(key, f"not valid JSON: {error}") from None
+
+    async def read_hold(self, backup: str) -> Hold | None:
+        """The hold on the backup, or its release, that a file beside it says; None without one."""
+        try:
+            return decode_hold(await read_all(self._store, self._layout.hold(backup), limit_bytes=MOST_BYTES))
+        except ObjectNotFound:
+            return None
+        except UnreadableObject:
+            return Hold(held=True, reason=UNREADABLE)
 
     async def download_contents(self, backup: str, path: Path) -> int:
         """Save the tarball to a private file and return its size; a failure leaves no file."""

@@ -26,7 +26,15 @@ from pinnace.storage.backup_files import (
 )
 from pinnace.storage.backup_reading import BackupReading
 from pinnace.storage.checked_files import SignatureRefused
-from pinnace.storage.errors import BackupExists, ClaimLost, ObjectNotFound, StorageError, combined
+from pinnace.storage.errors import (
+    BackupExists,
+    BackupHeld,
+    ClaimLost,
+    ObjectNotFound,
+    StorageError,
+    combined,
+)
+from pinnace.storage.holds import Hold
 from pinnace.storage.interface import save_stream
 from pinnace.storage.location_files import StoredUnchecked
 from pinnace.storage.manifest import manifest_payload, metadata_object, removal_payload
@@ -286,6 +294,16 @@ class BackupWriting(BackupReading):
                     break
         return errors
 
+    async def put_hold(self, backup: str, hold: Hold) -> None:
+        """Store a hold on a backup, or its release, in place of the former one."""
+        self._check_writable(f"hold or release backup {backup}")
+        await self._put(self._layout.hold(backup), hold.encoded())
+
+    async def delete_hold(self, backup: str) -> None:
+        """Delete the hold on a backup; none there is success."""
+        self._check_writable(f"release backup {backup}")
+        await self._store.delete(self._layout.hold(backup))
+
     async def delete_backup(self, backup: str, *, reason: str = "request") -> None:
         """Delete all files of a backup, known or not; nothing there is success. (docs/spec: STO 6, BEY 11.1)
 
@@ -294,9 +312,12 @@ class BackupWriting(BackupReading):
 
         Raises:
             ReadOnlyLocation: the location is read-only.
+            BackupHeld: a file beside the backup holds it; nothing was deleted.
             StorageError: `[a, c]` if several deletions failed; can be tried again.
         """
         self._check_writable("delete backup")
+        if (hold := await self.read_hold(backup)) is not None and hold.held:
+            raise BackupHeld(backup, hold.reason)
         await self._note_removal(backup, reason)
         self._files.forget(backup)
         keys = await self._store.list_keys(self._layout.backup_directory(backup))

@@ -25,6 +25,7 @@ from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUna
 __all__ = [
     "BackupBeingWritten",
     "BackupExists",
+    "BackupHeld",
     "ClaimLost",
     "InvalidLocation",
     "NameInUse",
@@ -97,6 +98,14 @@ class BackupExists(StorageError):
 
     def __init__(self, backup: str) -> None:
         super().__init__(f"backup {backup!r} already exists in the backup storage location")
+
+
+class BackupHeld(StorageError):
+    """The backup is held, and nothing deletes it before somebody releases it. (docs/adr/128)"""
+
+    def __init__(self, backup: str, reason: str) -> None:
+        why = f": {reason}" if reason else ""
+        super().__init__(f"backup {backup} is held{why}; `backup release` lets it go")
 
 
 class NameInUse(StorageError):

@@ -141,7 +141,7 @@ class Layout(msgspec.Struct, frozen=True):
         """Whether a file of a backup comes or changes after the manifest was made, or is the manifest."""
         if self.parked and key == self.target("BackupItemOperations", backup):
             return True  # the operations go on; what does not change in the list has a digest (docs/adr/054)
-        return key in (self.backup_manifest(backup), self.writer_claim(backup))
+        return key in (self.backup_manifest(backup), self.writer_claim(backup), self.hold(backup))
 
     def newest_signed(self, key_id: str) -> str:
         """The newest backups of a signing key; below a directory that a location may have."""
@@ -150,6 +150,10 @@ class Layout(msgspec.Struct, frozen=True):
     def removal_note(self, digest: str) -> str:
         """The signed note that the backup whose manifest has this digest was removed."""
         return f"{self.root}metadata/pinnace-removed/{check_name(digest)}.json"
+
+    def hold(self, backup: str) -> str:
+        """The hold on the backup, or its release. Velero ignores it."""
+        return f"{self.backups}{check_name(backup)}/{backup}-pinnace-hold.json"
 
     def restore_claim(self, restore: str) -> str:
         """The claim of the process that makes the restore, which deletes it at the end. Velero ignores it."""

@@ -21,11 +21,12 @@ from pinnace.api.verification_answer import Soundness
 
 
 class Standing(Enum):
-    """How a backup counts."""
+    """How a backup counts; one is left over by a deletion that began and ended with errors."""
 
     GOOD = "good"
     PARTIAL = "partial"
     FAILED = "failed"
+    LEFT_OVER = "left over"
     APART = "apart"
 
 
@@ -106,6 +107,7 @@ _STANDINGS: Final = {
     **dict.fromkeys(phases.FINISHED_IN_PART, Standing.PARTIAL),
     **dict.fromkeys(phases.FAILURES, Standing.FAILED),
     BackupPhase.COMPLETED.value: Standing.GOOD,
+    BackupPhase.DELETING.value: Standing.LEFT_OVER,
 }
 
 
@@ -119,7 +121,7 @@ def _standing(backup: Backup) -> Standing:
 
 def _apart(backup: Backup, standing: Standing, moment: datetime | None, around: Surroundings) -> str:
     metadata, phase = backup.metadata, backup.status.phase
-    if metadata.deletion_timestamp is not None or phase == BackupPhase.DELETING:
+    if metadata.deletion_timestamp is not None:
         return "it is being deleted"
     if metadata.name in around.deleting:
         return "its deletion is requested"

@@ -29,12 +29,14 @@ class RetentionDecision(msgspec.Struct, frozen=True):
         moment: when it began; None if that is not known.
         kept_by: what keeps it, such as `keepDaily 3 of 7`; nothing if it goes.
         reason: why it goes; empty if it is kept.
+        has_begun: whether an earlier deletion of it has begun.
     """
 
     name: str
     moment: datetime | None
     kept_by: tuple[str, ...] = ()
     reason: str = ""
+    has_begun: bool = False
 
     @property
     def goes(self) -> bool:
@@ -127,11 +129,14 @@ def _decision(each: RetentionCandidate, rules: Sequence[str]) -> RetentionDecisi
         return RetentionDecision(each.name, each.moment, (each.apart,))
     kept_by = (*rules, *([each.protected] if each.protected else []))
     reason = "" if kept_by else _REASONS[each.standing]
-    return RetentionDecision(each.name, each.moment, kept_by, reason)
+    return RetentionDecision(
+        each.name, each.moment, kept_by, reason, has_begun=each.standing == Standing.LEFT_OVER
+    )
 
 
 _REASONS: Final = {
     Standing.GOOD: "no rule keeps it",
     Standing.PARTIAL: "no rule keeps it; it stands in only where there is no Completed one",
+    Standing.LEFT_OVER: "its deletion began and ended with errors",
     Standing.FAILED: f"it failed, and {FAILED.name} keeps newer ones",
 }

@@ -9,23 +9,29 @@ from collections.abc import Callable, Container
 from datetime import datetime
 from typing import Final
 
-from pinnace.api import API_VERSION, labels
+from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
+from pinnace.api.retention.candidates import hold_of
 from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
-from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode, BackupStorageLocationPhase
-from pinnace.controllers.deletion.scope import request_labels
+from pinnace.controllers.deletion.asking import (
+    held_reason,
+    is_requested,
+    location_obstacle,
+    request_deletion,
+)
 from pinnace.controllers.shared.clocks import clock_doubt
+from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
-from pinnace.kube.errors import PASSING_ERRORS, KubeError, NotFound
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import BACKUPS
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.storage.errors import StorageError
 
 log = get_logger(__name__)
 
@@ -37,6 +43,7 @@ class GCReconciler:
 
     Args:
         informer: the Backups.
+        locations: open the location of a backup, which may have a hold beside it.
         running: keys of the backups that this process is making.
         enqueue: adds a key to the work queue.
     """
@@ -44,12 +51,14 @@ class GCReconciler:
     def __init__(
         self,
         scope: Scope,
+        locations: LocationStores,
         informer: Informer,
         *,
         running: Container[Key],
         enqueue: Callable[[Key], None],
     ) -> None:
         self._scope = scope
+        self._locations = locations
         self._informer = informer
         self._running = running
         self._enqueue = enqueue
@@ -70,8 +79,10 @@ class GCReconciler:
 
     async def reconcile(self, key: Key) -> Result:
         """One pass over one Backup, whatever its phase."""
+        client, namespace = self._scope.client, self._scope.namespace
         try:
-            backup = decode(Backup, await self._scope.client.get(BACKUPS, key.name, key.namespace))
+            obj = await client.get(BACKUPS, key.name, key.namespace)
+            backup = decode(Backup, obj)
         except NotFound:
             return DONE
         except DecodeError as error:
@@ -82,8 +93,13 @@ class GCReconciler:
         if runs or not _is_expired(backup, self._scope.clock.now()) or self._is_doubtful():
             return DONE
         with bound_fields(backup=str(key)):
-            if await self._is_deletable(backup) and not await self._is_requested(backup):
-                await self._request(backup)
+            if (
+                await self._is_deletable(backup)
+                and not await self._is_held(obj, backup)
+                and not await is_requested(client, namespace, backup)
+            ):
+                await request_deletion(client, namespace, backup)
+                log.info("Backup has expired, requested its deletion")
         return DONE
 
     def _is_doubtful(self) -> bool:
@@ -103,32 +119,28 @@ class GCReconciler:
         """
         if backup.status.start_timestamp is None:
             return True
-        name, client = backup.spec.storage_location, self._scope.client
+        name = backup.spec.storage_location
+        found = await location_obstacle(self._scope.client, self._scope.namespace, name)
+        if await self._note(backup, found.label if found else None) and found:
+            (log.info if found.is_wanted else log.warning)(
+                f"Backup has expired, but {found.reason}", location=name
+            )
+        return found is None
+
+    async def _is_held(self, obj: JSONObject, backup: Backup) -> bool:
+        """Whether a hold keeps the backup. A location that cannot be read is left to the deletion, which asks
+        again and says in its request what it waits for.
+        """
+        if backup.status.start_timestamp is None:
+            return hold_of(obj) is not None
         try:
-            location = await client.get(BACKUP_STORAGE_LOCATIONS, name, self._scope.namespace)
-        except NotFound:
-            if await self._note(backup, "BSLNotFound"):
-                log.warning("Backup has expired, but its storage location does not exist", location=name)
+            async with self._locations.open(backup.spec.storage_location) as store:
+                reason = await held_reason(obj, store)
+        except StorageError:
             return False
-        except PASSING_ERRORS:
-            raise
-        except KubeError as error:
-            if await self._note(backup, "BSLCannotGet"):
-                log.warning(
-                    "Backup has expired, but its storage location cannot be read", location=name, error=error
-                )
-            return False
-        mode = (location.get("spec") or {}).get("accessMode")
-        if mode == BackupStorageLocationAccessMode.READ_ONLY:
-            if await self._note(backup, "BSLReadOnly"):
-                log.info("Backup has expired, but its storage location is read-only", location=name)
-            return False
-        if text(location, "status", "phase") == BackupStorageLocationPhase.UNAVAILABLE:
-            if await self._note(backup, "BSLUnavailable"):
-                log.warning("Backup has expired, but its storage location is unavailable", location=name)
-            return False
-        await self._note(backup, None)
-        return True
+        if reason:
+            log.info("Backup has expired, and is kept", reason=reason)
+        return bool(reason)
 
     async def _note(self, backup: Backup, failure: str | None) -> bool:
         """Label an expired backup with what keeps it, as Velero 1.9 and later; return whether it is news.
@@ -143,26 +155,6 @@ class GCReconciler:
         )
         return True
 
-    async def _is_requested(self, backup: Backup) -> bool:
-        selector = ",".join(f"{name}={value}" for name, value in request_labels(backup).items())
-        requests = await self._scope.client.list_all(
-            DELETE_BACKUP_REQUESTS, self._scope.namespace, label_selector=selector
-        )
-        phases = [(request.get("status") or {}).get("phase") for request in requests]
-        return any(phase != DeleteBackupRequestPhase.PROCESSED for phase in phases)
-
-    async def _request(self, backup: Backup) -> None:
-        name, namespace = backup.metadata.name, self._scope.namespace
-        metadata = {"generateName": f"{name}-", "namespace": namespace, "labels": request_labels(backup)}
-        request = {
-            "apiVersion": API_VERSION,
-            "kind": DELETE_BACKUP_REQUESTS.kind,
-            "metadata": metadata,
-            "spec": {"backupName": name},
-        }
-        await self._scope.client.create(DELETE_BACKUP_REQUESTS, request, namespace)
-        log.info("Backup has expired, requested its deletion")
-
 
 def _is_expired(backup: Backup, now: datetime) -> bool:
     expiration = backup.status.expiration
@@ -173,7 +165,9 @@ def _is_expired(backup: Backup, now: datetime) -> bool:
 def controller(parts: Parts) -> Controller:
     """The GC controller of a server."""
     informer, queue = parts.informers.of(BACKUPS), parts.queue()
-    reconciler = GCReconciler(parts.scope, informer, running=parts.backups_in_flight, enqueue=queue.add)
+    reconciler = GCReconciler(
+        parts.scope, parts.locations, informer, running=parts.backups_in_flight, enqueue=queue.add
+    )
     made = Controller(
         NAME,
         reconciler.reconcile,

@@ -192,6 +192,24 @@ class ServerMetrics:
             ["schedule"],
             registry=self.registry,
         )
+        self._rules_readable = Gauge(
+            "pinnace_retention_rules_readable",
+            "Whether the rules of retention of a schedule can be read. A value of 1 is yes, 0 is no",
+            ["schedule"],
+            registry=self.registry,
+        )
+        self._rules_waiting = Gauge(
+            "pinnace_retention_waiting_deletions",
+            "How many deletions by the rules of a schedule wait for a day or a confirmation",
+            ["schedule"],
+            registry=self.registry,
+        )
+        self._rules_requested = Counter(
+            "pinnace_retention_deletions_requested_total",
+            "Total number of deletions that the rules of a schedule have asked for",
+            ["schedule"],
+            registry=self.registry,
+        )
         self._schedule_phase = Gauge(
             "pinnace_schedule_last_backup",
             "The phase of the newest backup of a schedule that has ended: the value is always 1",
@@ -326,6 +344,21 @@ class ServerMetrics:
         """Remove the series of a Schedule whose backups are no longer verified."""
         for gauge in (self._verified, self._sound):
             gauge.remove_by_labels({"schedule": schedule})
+
+    def retention_passed(self, schedule: str, *, readable: bool, waiting: int) -> None:
+        """Record a pass of the rules of retention of a schedule."""
+        self._rules_readable.labels(schedule).set(1 if readable else 0)
+        self._rules_waiting.labels(schedule).set(waiting)
+        self._rules_requested.labels(schedule)
+
+    def retention_requested(self, schedule: str) -> None:
+        """Count a deletion that the rules of a schedule have asked for."""
+        self._rules_requested.labels(schedule).inc()
+
+    def retention_gone(self, schedule: str) -> None:
+        """Remove the series of a Schedule without rules."""
+        for series in (self._rules_readable, self._rules_waiting, self._rules_requested):
+            series.remove_by_labels({"schedule": schedule})
 
     def backup_items(self, schedule: str, *, items: int, errors: int, warnings: int) -> None:
         """Record how many items a backup contains, and how many errors and warnings it has."""

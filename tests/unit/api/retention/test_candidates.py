@@ -34,6 +34,7 @@ def around(**more: Any) -> Surroundings:
         (backup(metadata={"annotations": OURS}), Standing.GOOD),
         (backup("PartiallyFailed"), Standing.PARTIAL),
         (backup("Failed"), Standing.FAILED),
+        (backup("Deleting"), Standing.LEFT_OVER),
         (backup("FailedValidation", status={"startTimestamp": None}), Standing.FAILED),
         (
             backup(metadata={"annotations": {labels.VERIFIED: "2026-11-28T05:00:00Z unsound"}}),
@@ -59,7 +60,7 @@ def test_a_backup_counts_by_its_phase(obj: dict[str, Any], standing: Standing) -
         (backup("WaitingForPluginOperations"), {}, "has not ended"),
         (backup("FinalizingPartiallyFailed"), {}, "has not ended"),
         (backup(""), {}, "has not ended"),
-        (backup("Deleting"), {}, "being deleted"),
+        (backup("Deleting"), {"deleting": {"b"}}, "deletion is requested"),
         (backup("Archived"), {}, "phase Archived is not known"),
         (backup(metadata={"deletionTimestamp": "2026-11-28T05:00:00Z"}), {}, "being deleted"),
         (backup(), {"deleting": {"b"}}, "deletion is requested"),

@@ -28,7 +28,8 @@ from pinnace.runtime.controller import DONE
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
-from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.errors import BackupHeld, StorageError, StoreUnavailable
+from pinnace.storage.holds import Hold
 from tests.support.cluster.scripted_requests import ignore
 from tests.unit.controllers.fakes import NAMESPACE, World, fail_once, key
 
@@ -381,6 +382,34 @@ async def test_a_read_only_location_keeps_its_backups(scene: Scene) -> None:
     ]
     assert scene.world.files() == files
     assert scene.world.metrics.calls == []
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["a file beside it", "its annotation"])
+async def test_a_held_backup_is_refused_with_the_reason(scene: Scene, beside: bool) -> None:
+    await scene.backup()
+    scene.request()
+    async with scene.world.locations.open("default") as store:
+        if beside:
+            await store.put_hold("b1", Hold(held=True, reason="audit"))
+        else:
+            scene.world.cluster.stored("backups", "b1")["metadata"]["annotations"] = {labels.HOLD: "audit"}
+        files = scene.world.files()
+
+        await scene.reconcile()
+
+        assert scene.errors == ["backup b1 is held: audit; `backup release` lets it go"]
+        assert scene.world.files() == files
+        assert scene.world.metrics.calls == []
+        if beside:  # nor does whoever deletes the files without asking
+            with pytest.raises(BackupHeld, match="audit"):
+                await store.delete_backup("b1")
+            # A release beside the files, and a file that cannot be read.
+            await store.put_hold("b1", Hold(held=False))
+            assert await store.read_hold("b1") == Hold(held=False)
+            [file] = scene.world.folder.rglob("*-pinnace-hold.json")
+            file.write_text("{")
+            with pytest.raises(BackupHeld, match="cannot be read"):
+                await store.delete_backup("b1")
 
 
 SNAPSHOT = VolumeSnapshot(

@@ -12,6 +12,7 @@ from pinnace.kube.errors import ConnectionFailed, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.keys import Key
+from pinnace.storage.holds import Hold
 from tests.unit.controllers.fakes import BROKEN, Cached, World, fail_always, fail_once, key
 
 NOW = "2021-08-11T21:43:26Z"
@@ -26,7 +27,11 @@ class Scene:
         self.running: set[Key] = set()
         self.queued: list[Key] = []
         self.reconciler = GCReconciler(
-            world.scope, Cached(world, BACKUPS), running=self.running, enqueue=self.queued.append
+            world.scope,
+            world.locations,
+            Cached(world, BACKUPS),
+            running=self.running,
+            enqueue=self.queued.append,
         )
 
     def add(self, name: str = "b1", *, expiration: str | None = PAST, phase: str = "Completed") -> None:
@@ -299,5 +304,32 @@ async def test_nothing_expires_while_the_clocks_differ(
     assert caplog.text.count("Backups that have expired are kept for now") == 1
 
     scene.world.cluster.clock_difference = timedelta(seconds=5)
+    await scene.reconciler.reconcile(key("b1"))
+    assert len(scene.created) == 1
+
+
+@pytest.mark.parametrize("phase", ["Completed", "FailedValidation"])
+async def test_a_held_backup_does_not_expire(scene: Scene, phase: str) -> None:
+    scene.add(phase=phase)
+    backup = scene.world.cluster.stored("backups", "b1")
+    backup["metadata"]["annotations"] = {labels.HOLD: ""}
+    if phase != "Completed":
+        del backup["status"]["startTimestamp"]
+    await scene.reconciler.reconcile(key("b1"))
+    assert scene.created == []
+
+    del backup["metadata"]["annotations"][labels.HOLD]
+    await scene.reconciler.reconcile(key("b1"))
+    assert len(scene.created) == 1
+
+
+async def test_a_hold_beside_the_files_keeps_an_expired_backup(scene: Scene) -> None:
+    scene.add()
+    async with scene.world.locations.open("default") as store:
+        await store.put_hold("b1", Hold(held=True, reason="audit"))
+        await scene.reconciler.reconcile(key("b1"))
+        assert scene.created == []
+
+        await store.delete_hold("b1")
     await scene.reconciler.reconcile(key("b1"))
     assert len(scene.created) == 1

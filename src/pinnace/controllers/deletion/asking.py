@@ -1,0 +1,87 @@
+"""Asks for the deletion of a Backup, and what keeps it: its location, a hold, a request that is worked on.
+
+Shared by what deletes by age and what deletes by rules; both look at the Backup itself before.
+"""
+
+from typing import Final
+
+import msgspec
+
+from pinnace.api import API_VERSION
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.retention.candidates import held, hold_of
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
+from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode, BackupStorageLocationPhase
+from pinnace.controllers.deletion.scope import request_labels
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import PASSING_ERRORS, KubeError, NotFound
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DELETE_BACKUP_REQUESTS
+from pinnace.storage.backup_store import BackupStore
+
+
+class LocationObstacle(msgspec.Struct, frozen=True, kw_only=True):
+    """Why nothing can be deleted in a location now.
+
+    Attributes:
+        label: the value of Velero's label on Backups that have expired.
+        reason: for people, as the end of a sentence.
+        is_wanted: whether it is a setting, and no fault.
+    """
+
+    label: str
+    reason: str
+    is_wanted: bool = False
+
+
+_NOT_FOUND: Final = LocationObstacle(label="BSLNotFound", reason="its storage location does not exist")
+_READ_ONLY: Final = LocationObstacle(
+    label="BSLReadOnly", reason="its storage location is read-only", is_wanted=True
+)
+_UNAVAILABLE: Final = LocationObstacle(label="BSLUnavailable", reason="its storage location is unavailable")
+
+
+async def location_obstacle(client: KubeClient, namespace: str, location: str) -> LocationObstacle | None:
+    """What keeps the backups of a location; None if they can be deleted. Raises the errors that pass."""
+    try:
+        found = await client.get(BACKUP_STORAGE_LOCATIONS, location, namespace)
+    except NotFound:
+        return _NOT_FOUND
+    except PASSING_ERRORS:
+        raise
+    except KubeError as error:
+        return LocationObstacle(label="BSLCannotGet", reason=f"its storage location cannot be read: {error}")
+    if text(found, "spec", "accessMode") == BackupStorageLocationAccessMode.READ_ONLY:
+        return _READ_ONLY
+    if text(found, "status", "phase") == BackupStorageLocationPhase.UNAVAILABLE:
+        return _UNAVAILABLE
+    return None
+
+
+async def held_reason(obj: JSONObject, store: BackupStore) -> str:
+    """That a backup is held, by its object or a file beside it; empty if it is not. Raises StorageError."""
+    if (reason := hold_of(obj)) is not None:
+        return held(reason)
+    hold = await store.read_hold(text(obj, "metadata", "name"))
+    return held(hold.reason) if hold is not None and hold.held else ""
+
+
+async def is_requested(client: KubeClient, namespace: str, backup: Backup) -> bool:
+    """Whether a deletion of the Backup is asked for and has not ended."""
+    selector = ",".join(f"{name}={value}" for name, value in request_labels(backup).items())
+    requests = await client.list_all(DELETE_BACKUP_REQUESTS, namespace, label_selector=selector)
+    phases = [(request.get("status") or {}).get("phase") for request in requests]
+    return any(phase != DeleteBackupRequestPhase.PROCESSED for phase in phases)
+
+
+async def request_deletion(client: KubeClient, namespace: str, backup: Backup) -> None:
+    """Create a DeleteBackupRequest for the Backup."""
+    name = backup.metadata.name
+    metadata = {"generateName": f"{name}-", "namespace": namespace, "labels": request_labels(backup)}
+    request = {
+        "apiVersion": API_VERSION,
+        "kind": DELETE_BACKUP_REQUESTS.kind,
+        "metadata": metadata,
+        "spec": {"backupName": name},
+    }
+    await client.create(DELETE_BACKUP_REQUESTS, request, namespace)
