@@ -62,7 +62,7 @@ def allowed(verb: str, group_resource: str, rules: Iterable[JSONObject] = RULES)
 def test_each_controller_can_be_disabled_by_its_name(name: str) -> None:
     left = {each.name for each in enabled({name}, leads=True)}
 
-    assert NAMES - left == ({name, "restic-repo-maintenance"} if name == "restic-repo" else {name})
+    assert NAMES - left == {name, *(each.name for each in CONTROLLERS if each.part_of == name)}
 
 
 def test_what_only_a_leader_may_do_is_left_out_without_a_lease() -> None:

@@ -106,7 +106,8 @@ def test_an_unknown_controller_is_refused_with_the_valid_names(
 def test_restore_only_and_disabled_controllers_add_up(started: list[ServerOptions]) -> None:
     options = options_of(started, "--restore-only", "--disable-controllers=backup")
 
-    assert options.disabled_controllers == {"backup", "schedule", "gc", "retention", "backup-deletion"}
+    parts = {"schedule-runs", "retention"}
+    assert options.disabled_controllers == {"backup", "schedule", "gc", "backup-deletion", *parts}
 
 
 @pytest.mark.spec("SRV-002")

@@ -229,10 +229,9 @@ async def test_what_is_held_or_restored_from_stays(scene: Scene) -> None:
     scene.schedule("keepLast: 1")
     scene.backups(6)
     scene.world.all_of(BACKUPS.name)["b01"]["metadata"]["annotations"][labels.HOLD] = "legal"
-    restore = {"spec": {"backupName": "b02"}, "status": {"phase": "InProgress"}}
-    scene.world.cluster.add(RESTORES.name, "r", **restore)
-    ended = {"spec": {"backupName": "b05"}, "status": {"phase": "Completed"}}
-    scene.world.cluster.add(RESTORES.name, "r2", **ended)
+    for name, phase in (("b02", "InProgress"), ("b05", "Completed")):
+        spec, status = {"backupName": name}, {"phase": phase}
+        scene.world.cluster.add(RESTORES.name, f"r-{name}", spec=spec, status=status)
     async with scene.world.locations.open("default") as store:
         for name, held in (("b03", True), ("b04", False)):
             await store.put_hold(name, Hold.at(START, held=held, reason="audit"))
@@ -244,8 +243,8 @@ async def test_a_backup_whose_deletion_is_asked_for_does_not_count(scene: Scene)
     """Else the newest would keep no other one, and be gone a moment later."""
     scene.schedule("keepLast: 1")
     scene.backups(3)
-    request = {"spec": {"backupName": "b03"}, "status": {"phase": "New"}}
-    scene.world.cluster.add(DELETE_BACKUP_REQUESTS.name, "user", **request)
+    spec, status = {"backupName": "b03"}, {"phase": "New"}
+    scene.world.cluster.add(DELETE_BACKUP_REQUESTS.name, "user", spec=spec, status=status)
     await scene.run()
     assert scene.asked == ["b01", "b03"]
 
