@@ -34,6 +34,9 @@ class Code(enum.StrEnum):
     STORE_UNREADABLE = "store-unreadable"
     STORE_WRITE_FAILED = "store-write-failed"
     SIGNATURE_REFUSED = "signature-refused"
+    KMS_REFUSED = "kms-refused"
+    KMS_UNAVAILABLE = "kms-unavailable"
+    KMS_KEY_INVALID = "kms-key-invalid"
     NAME_TAKEN = "name-taken"
     LOCATION_MOVED = "location-moved"
     DEFECT = "defect"
@@ -264,6 +267,16 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
         "A backup, or a file of it, is not as a trusted key has signed it, or it is not signed and its"
         " location takes signed backups only. `pinnace backup verify` names each file that was changed, added"
         " or removed. Restore nothing of it before you know who did that."
+    ),
+    Code.KMS_REFUSED: Explanation(
+        "A key management service refused to wrap or to unwrap the key of a backup. The text has its code,"
+        " and what to do."
+    ),
+    Code.KMS_UNAVAILABLE: Explanation(
+        "A key management service did not answer in time, or failed by itself. Run it again."
+    ),
+    Code.KMS_KEY_INVALID: Explanation(
+        "The URI of a key in a key management service cannot be used, or its credentials are not set."
     ),
     Code.NAME_TAKEN: Explanation(
         "The location has a backup of this name already. It was left alone; choose another name."

@@ -47,6 +47,7 @@ class AzureCloud:
     login: str
     resource_manager: str
     storage_suffix: str
+    vault_suffix: str
 
 
 CLOUDS: Mapping[str, AzureCloud] = {
@@ -54,16 +55,19 @@ CLOUDS: Mapping[str, AzureCloud] = {
         login="https://login.microsoftonline.com",
         resource_manager="https://management.azure.com",
         storage_suffix="core.windows.net",
+        vault_suffix="vault.azure.net",
     ),
     "AZUREUSGOVERNMENTCLOUD": AzureCloud(
         login="https://login.microsoftonline.us",
         resource_manager="https://management.usgovcloudapi.net",
         storage_suffix="core.usgovcloudapi.net",
+        vault_suffix="vault.usgovcloudapi.net",
     ),
     "AZURECHINACLOUD": AzureCloud(
         login="https://login.chinacloudapi.cn",
         resource_manager="https://management.chinacloudapi.cn",
         storage_suffix="core.chinacloudapi.cn",
+        vault_suffix="vault.azure.cn",
     ),
 }
 

@@ -1,16 +1,13 @@
 """EBS snapshots against moto's server, which keeps volumes and snapshots as EC2 does."""
 
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from http.client import HTTPConnection
 from xml.etree.ElementTree import Element
 
 import pytest
 
 from hack.cluster.faults import ActAndRespond, CutBeforeRequest, DropResponse, Respond
-from hack.cluster.processes import ManagedProcess, free_port
 from hack.cluster.proxy import FaultProxy, Upstream
 from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.clouds.aws.credentials import AccessKey, FixedCredentials
@@ -20,6 +17,7 @@ from pinnace.volumes.disks.aws import EBSSnapshotter
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, tag_specification, tags_of
 from pinnace.volumes.disks.volumes import DiskInfo
 from pinnace.volumes.native.snapshotters import SnapshotError
+from tests.support.stores.moto import running_moto
 
 REGION, ZONE = "eu-west-1", "eu-west-1b"
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
@@ -32,29 +30,8 @@ Open = Callable[..., Awaitable[EBSSnapshotter]]
 @pytest.fixture(scope="session")
 def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a running server."""
-    port = free_port()
-    process = ManagedProcess(
-        "moto",
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        log=tmp_path_factory.mktemp("moto") / "moto.log",
-        env={"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"},
-    )
-
-    def answers() -> bool:
-        connection = HTTPConnection("127.0.0.1", port, timeout=30)
-        try:
-            connection.request("GET", "/moto-api/")
-            return connection.getresponse().status > 0
-        except OSError:
-            return False
-        finally:
-            connection.close()
-
-    try:
-        process.wait_ready(answers, timeout_seconds=120)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.stop(grace_seconds=0)
+    with running_moto(tmp_path_factory.mktemp("moto")) as url:
+        yield url
 
 
 @pytest.fixture
