@@ -161,6 +161,9 @@ RUN_REQUESTED: Final = "pinnace.io/run-requested"
 """Annotation of a Backup that `schedule run` made: the uid of the Schedule, and when, so that it counts as
 the run that was due then."""
 
+NEWEST_SIGNED: Final = "pinnace.io/newest-signed-backups"
+"""Annotation of a BackupStorageLocation: the signed backups that no later one names yet, each as
+`NAME@SHA-256 of its manifest`. Whoever writes into the bucket cannot change it. (ADR 125)"""
 VALIDATION_REQUESTED: Final = "pinnace.io/validation-requested"
 """Annotation of a BackupStorageLocation: any text has the server look at the location at once. It removes the
 annotation when it has written the result into the status. (ADR 103)"""

@@ -15,6 +15,7 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
 from pinnace.api.volume_info import BackupVolumeInfo
+from pinnace.signing.keys import PublicKey
 from pinnace.storage.documents import StoredObjects, TreeDocument, object_of
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
 from pinnace.storage.holds import MOST_BYTES, UNREADABLE, Hold, decode_hold
@@ -70,12 +71,11 @@ class BackupReading(LocationFiles):
     async def _newest(self) -> list[Link]:
         """The newest signed backups of our own key as the location has them; whoever writes there may lie."""
         key = self._signatures.key
-        if key is None:
-            return []
+        return await self._newest_of(key.public) if key is not None else []
+
+    async def _newest_of(self, key: PublicKey) -> list[Link]:
         try:
-            noted = await read_all(
-                self._store, self._layout.newest_signed(key.public.id), limit_bytes=_NEWEST_BYTES
-            )
+            noted = await read_all(self._store, self._layout.newest_signed(key.id), limit_bytes=_NEWEST_BYTES)
             return links_of(orjson.loads(noted))
         except (ObjectNotFound, UnreadableObject, ValueError):
             return []

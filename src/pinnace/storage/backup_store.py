@@ -6,11 +6,12 @@ failure; the result is the same where nothing dies. (docs/spec: STO 5, 6)
 """
 
 from pinnace.storage.backup_writing import BackupWriting
+from pinnace.storage.chain import BackupChain
 from pinnace.storage.restore_files import RestoreFiles
 from pinnace.storage.whole_location import WholeLocation
 
 
-class BackupStore(BackupWriting, RestoreFiles, WholeLocation):
+class BackupStore(BackupWriting, BackupChain, RestoreFiles, WholeLocation):
     """The backups and restores of one location. An async context manager that closes its store.
 
     All methods raise StorageError kinds only. Names of backups and restores are checked before they become

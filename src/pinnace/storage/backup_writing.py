@@ -182,9 +182,8 @@ class BackupWriting(BackupReading):
             The backup and its predecessors; None without a key, and for a parked backup, which is no link of
             the chain. The list of its operations is not signed then, as it changes with their progress.
         """
-        content, key = metadata_object(metadata), self._signatures.key
         self._files.forget(backup)
-        if key is None:
+        if (key := self._signatures.key) is None:
             return None
         is_parked = self._layout.parked
         predecessors: list[Link] = []
@@ -195,7 +194,7 @@ class BackupWriting(BackupReading):
         payload = manifest_payload(
             backup,
             self._location,
-            content,
+            metadata_object(metadata),
             [*files, stored_bytes(self._layout.backup_metadata(backup), metadata)],
             predecessors,
             self._layout.backup_directory(backup),
@@ -223,7 +222,7 @@ class BackupWriting(BackupReading):
         except StorageError as error:
             _logger.warning("Backup %s is not noted as the newest one: %s", added.backup, error)
 
-    async def _note_removal(self, backup: str, reason: str) -> None:
+    async def _note_removal(self, backup: str) -> None:
         """Store a signed note that a signed backup is removed; without a key it will count as vanished."""
         key = self._signatures.key
         if key is None:
@@ -234,7 +233,7 @@ class BackupWriting(BackupReading):
             return  # not ours: a note would say that it was
         if manifest is not None:
             link = Link(backup, manifest.digest)
-            envelope = await self._signed(removal_payload(link, reason, self._clock.now()), key)
+            envelope = await self._signed(removal_payload(link, manifest, self._clock.now()), key)
             await self._put(self._layout.removal_note(link.sha256), envelope)
 
     async def _put_log(self, backup: str, log: Path | None, upload: "_Upload") -> None:
@@ -304,11 +303,8 @@ class BackupWriting(BackupReading):
         self._check_writable(f"release backup {backup}")
         await self._store.delete(self._layout.hold(backup))
 
-    async def delete_backup(self, backup: str, *, reason: str = "request") -> None:
+    async def delete_backup(self, backup: str) -> None:
         """Delete all files of a backup, known or not; nothing there is success. (docs/spec: STO 6, BEY 11.1)
-
-        Args:
-            reason: for the signed note of its removal: `request`, `expiry` or `retention`.
 
         Raises:
             ReadOnlyLocation: the location is read-only.
@@ -318,7 +314,7 @@ class BackupWriting(BackupReading):
         self._check_writable("delete backup")
         if (hold := await self.read_hold(backup)) is not None and hold.held:
             raise BackupHeld(backup, hold.reason)
-        await self._note_removal(backup, reason)
+        await self._note_removal(backup)
         self._files.forget(backup)
         keys = await self._store.list_keys(self._layout.backup_directory(backup))
         parked = self.parked()._layout.backup_metadata(backup)

@@ -16,6 +16,7 @@ import msgspec
 from pinnace.aio.blocking import in_thread
 from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKeySelector
 from pinnace.storage.errors import StoreConfigError
+from pinnace.storage.own_settings import KEY_FILE, secret_of
 
 NAMED_FILE: Final = "credentialsFile"
 """The key of a store's configuration that names its credentials file."""
@@ -72,10 +73,11 @@ class CredentialsStore:
 
 
 def without_named_file(location: BackupStorageLocation) -> BackupStorageLocation:
-    """The location as a server opens it: only Secrets are its credentials. (docs/spec: AFT 7.7)"""
-    if NAMED_FILE not in location.spec.config:
+    """The location as a server opens it: only Secrets are its credentials and keys. (docs/spec: AFT 7.7)"""
+    files = {NAMED_FILE, KEY_FILE}
+    if not files & location.spec.config.keys():
         return location
-    config = {key: value for key, value in location.spec.config.items() if key != NAMED_FILE}
+    config = {key: value for key, value in location.spec.config.items() if key not in files}
     return msgspec.structs.replace(location, spec=msgspec.structs.replace(location.spec, config=config))
 
 
@@ -136,6 +138,22 @@ async def with_ca_cert(
     return msgspec.structs.replace(
         location, spec=msgspec.structs.replace(location.spec, object_storage=changed)
     )
+
+
+async def signing_key_of(
+    location: BackupStorageLocation, read_secret: ReadSecret, *, namespace: str
+) -> bytes | None:
+    """The private key that signs the backups of a location, as PEM; None if its config names no Secret.
+
+    Raises:
+        StoreConfigError: the Secret cannot be read, or lacks the key.
+    """
+    if (named := secret_of(location.spec.config)) is None:
+        return None
+    try:
+        return await _secret_value(SecretKeySelector(name=named[0], key=named[1]), read_secret, namespace)
+    except StoreConfigError as error:
+        raise StoreConfigError(f"unable to get the signing key: {error}") from error
 
 
 async def _secret_value(selector: SecretKeySelector, read_secret: ReadSecret, namespace: str) -> bytes:

@@ -125,12 +125,10 @@ def read_manifest(envelope: bytes, trusted: Iterable[PublicKey], backup: str) ->
     )
 
 
-def removal_payload(link: Link, reason: str, now: datetime) -> bytes:
-    """The statement that a backup is removed, to be signed.
-
-    Args:
-        reason: why: `request`, `expiry`, `retention`.
-    """
+def removal_payload(link: Link, manifest: Manifest, now: datetime) -> bytes:
+    """The statement that a backup is removed, to be signed: as it had expired, or on request."""
+    expires = str(manifest.predicate.get("expires", ""))
+    reason = "expiry" if expires and expires <= format_time(now) else "request"
     return encode_statement(
         Statement(
             subject=[SignedFile(name=link.backup, digest={"sha256": link.sha256})],

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.signing.errors import BadKey
 from pinnace.signing.keys import Ed25519Signer, PublicKey, SigningKey, parse_keys, unique_keys
 from pinnace.storage.errors import StoreConfigError
@@ -25,7 +26,8 @@ KEY_SECRET: Final = "signing.keySecret"  # noqa: S105 - where the key is, and no
 REQUIRE_SIGNATURE: Final = "requireSignature"
 """Whether backups without a signature of a trusted key are refused."""
 
-OWN_SETTINGS: Final = frozenset({TRUSTED_KEYS, KEY_FILE, KEY_SECRET, REQUIRE_SIGNATURE})
+_SIGNING: Final = frozenset({TRUSTED_KEYS, KEY_FILE, KEY_SECRET, REQUIRE_SIGNATURE})
+OWN_SETTINGS: Final = _SIGNING
 """What no store is given."""
 URL_SETTINGS: Final = (TRUSTED_KEYS, KEY_FILE, REQUIRE_SIGNATURE)
 """Those that a location's URL may have."""
@@ -92,6 +94,12 @@ def signatures_of(
             f" of those who make backups into config.{TRUSTED_KEYS}"
         )
     return Signatures(key=key, trusted=trusted, required=required, outside=outside)
+
+
+def without_signing(location: BackupStorageLocation) -> BackupStorageLocation:
+    """The location without its settings of signatures, for a server, which has the key from a Secret."""
+    config = {key: value for key, value in location.spec.config.items() if key not in _SIGNING}
+    return msgspec.structs.replace(location, spec=msgspec.structs.replace(location.spec, config=config))
 
 
 def secret_of(config: Mapping[str, str]) -> tuple[str, str] | None:

@@ -19,6 +19,7 @@ from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
 from pinnace.client.location import LocationBackend, UnreadableMetadata
+from pinnace.operations.verification.signatures import signature_checks
 
 SOUND, UNSOUND = 0, 1
 
@@ -120,6 +121,9 @@ async def _verified(
     Args:
         server: the server that verifies it; or why none does, so that the command reads its files.
     """
+    signature: list[Check] = []
+    if isinstance(library.backend, LocationBackend):
+        signature = await signature_checks(library.backend.store, name)
     try:
         backup = await library.open(name)
         metadata = await library.backend.object(BACKUP.plural, name)
@@ -127,11 +131,11 @@ async def _verified(
             # As it is stored: everywhere else a backup has the name of its directory, whatever its file says.
             metadata = await library.backend.store.read_raw_backup(name)
     except UnreadableMetadata as error:
-        return [Check(name="metadata", result=CheckResult.BAD, details=str(error))]
+        return [*signature, Check(name="metadata", result=CheckResult.BAD, details=str(error))]
     if isinstance(server, VerifyingServer):
         findings = await server.findings(name)
     else:
-        findings = await verify(backup, metadata)
+        findings = [*signature, *await verify(backup, metadata)]
         backup.close()  # with --all there may be no room for all tarballs
         findings += await _volumes(library, name, metadata, options, server)
     if not options.restore:

@@ -2,19 +2,21 @@
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
+from pinnace.api.labels import NEWEST_SIGNED
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, SECRETS
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
@@ -23,12 +25,18 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import (
     CredentialsStore,
     resolve_credentials,
+    signing_key_of,
     with_ca_cert,
     without_named_file,
 )
-from pinnace.storage.errors import InvalidLocation, StoreConfigError
+from pinnace.storage.errors import InvalidLocation, StorageError, StoreConfigError
+from pinnace.storage.newest import Link, after, links_of_text
 from pinnace.storage.open import open_backup_store
+from pinnace.storage.own_settings import signatures_of, without_signing
 from pinnace.volumes.repository_places import store_of
+
+_NOTE_ATTEMPTS: Final = 5
+"""Of a note in an annotation, whose location may be patched by others at the same time."""
 
 
 def location_of(backup: Backup) -> str:
@@ -69,6 +77,38 @@ def moved(location: JSONObject, began_in: str, *, run: str) -> str:
         f"backup storage location {text(location, 'metadata', 'name')} was moved while the {run} ran: "
         f"it began in {began_in}, and the location is now {now}"
     )
+
+
+class _Annotated:
+    """The newest signed backups of a location, in its annotation."""
+
+    def __init__(self, client: KubeClient, location: BackupStorageLocation) -> None:
+        self._client = client
+        self._metadata = location.metadata
+        self.links: Sequence[Link] = links_of_text(location.metadata.annotations.get(NEWEST_SIGNED, ""))
+
+    async def note(self, added: Link, replaced: Sequence[Link]) -> None:
+        """See NewestOutside. Raises StorageError: the location could not be patched."""
+        name, namespace = self._metadata.name, self._metadata.namespace
+        try:
+            for attempt in range(_NOTE_ATTEMPTS):
+                obj = await self._client.get(BACKUP_STORAGE_LOCATIONS, name, namespace)
+                noted = links_of_text(text(obj, "metadata", "annotations", NEWEST_SIGNED))
+                metadata = {
+                    "resourceVersion": text(obj, "metadata", "resourceVersion"),
+                    "annotations": {NEWEST_SIGNED: " ".join(map(str, after(noted, added, replaced)))},
+                }
+                try:
+                    await self._client.patch(
+                        BACKUP_STORAGE_LOCATIONS, name, {"metadata": metadata}, namespace
+                    )
+                except Conflict:
+                    if attempt == _NOTE_ATTEMPTS - 1:
+                        raise
+                else:
+                    return
+        except KubeError as error:
+            raise StorageError(f"backup storage location {name} could not be patched: {error}") from error
 
 
 class LocationStores:
@@ -143,12 +183,14 @@ class LocationStores:
             location, self._credentials, self._read_secret, namespace=self._namespace
         )
         store = open_backup_store(
-            location,
+            without_signing(location),
             credentials_file=file,
             others=self._plugins.open_store,
             own_networks=await self._own_networks.get() if tenant_of(location.metadata) else (),
         )
-        return store.fenced(self._client.fence)
+        pem = await signing_key_of(location, self._read_secret, namespace=self._namespace)
+        outside = _Annotated(self._client, location)
+        return store.signed(signatures_of(location.spec.config, pem, outside)).fenced(self._client.fence)
 
     async def _read_secret(self, name: str) -> Mapping[str, bytes] | None:
         try:

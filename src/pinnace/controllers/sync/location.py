@@ -43,6 +43,7 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.set_aside import SetAside
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.documents import StoredObjects
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
 
@@ -203,7 +204,9 @@ class LocationSync:
             self._owed.discard(name)
             return
         except (NotSynced, UnreadableObject, Invalid, BadRequest, InvalidName) as error:
-            if isinstance(error, NotSynced | UnreadableObject) and not isinstance(error, Unfinished):
+            # A signature that is refused may be trusted later, though the metadata stays as it is.
+            passing = Unfinished | SignatureRefused
+            if isinstance(error, NotSynced | UnreadableObject) and not isinstance(error, passing):
                 self._memory.refused[name] = version, str(error)
             self._set_aside(name, str(error))
             return

@@ -13,8 +13,10 @@ from pinnace.browse.checks import Check, CheckResult
 from pinnace.browse.errors import MissingFile, NoParts
 from pinnace.browse.stored import StoredBackup
 from pinnace.browse.verifying import verify
+from pinnace.operations.verification.signatures import signature_checks
 from pinnace.operations.verification.volumes import VolumeLookup
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.errors import ObjectNotFound, RangesUnsupported
 
 
@@ -61,8 +63,12 @@ async def verify_stored(store: BackupStore, name: str, lookup: VolumeLookup, fol
         StorageError: the location cannot be read now.
         NoRoom: this machine cannot keep the tarball.
     """
+    signature = await signature_checks(store, name)
     try:
         metadata = orjson.loads(await store.get_metadata(name))
+    except SignatureRefused as error:
+        bad = Check(name="metadata", result=CheckResult.BAD, details=error.reason)
+        return [*signature, bad]
     except ObjectNotFound:
         return [Check(name="metadata", result=CheckResult.BAD, details="the file is missing")]
     except orjson.JSONDecodeError as error:
@@ -74,7 +80,7 @@ async def verify_stored(store: BackupStore, name: str, lookup: VolumeLookup, fol
         findings = await verify(backup, metadata)
     finally:
         backup.close()
-    return [*findings, *await lookup.findings(name)]
+    return [*signature, *findings, *await lookup.findings(name)]
 
 
 def _ignore(text: str) -> None:
