@@ -32,6 +32,7 @@ SHORT_HELP: dict[str, str] = {
     "pinnace.cli.location.backup_create:create": "Create a backup location.",
     "pinnace.cli.location.backup_get:get": "List backup locations.",
     "pinnace.cli.location.backup_set:set_": "Change a backup location.",
+    "pinnace.cli.location.sign_key:sign_key": "Make a key that signs backups.",
     "pinnace.cli.location.snapshot_commands:describe": "Describe snapshot locations.",
     "pinnace.cli.location.snapshot_commands:get": "List snapshot locations.",
     "pinnace.cli.location.snapshot_commands:group": "Work with snapshot locations.",

@@ -32,5 +32,6 @@ group = group_of(
         "create": f"{_LOCATION}.backup_create:create",
         "get": f"{_LOCATION}.backup_get:get",
         "set": f"{_LOCATION}.backup_set:set_",
+        "sign-key": f"{_LOCATION}.sign_key:sign_key",
     },
 )
