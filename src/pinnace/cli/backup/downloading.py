@@ -61,7 +61,10 @@ async def write_file(backend: Backend, name: str, path: Path, options: DownloadO
 
 
 class _CheckedFile:
-    """A file that accepts only a sound tarball: a proxy may answer in place of the store."""
+    """A file that accepts only a sound tarball: a proxy may answer in place of the store.
+
+    Damage is said at the end: a signature that does not fit, which is known then, is the better reason.
+    """
 
     def __init__(self, file: BinaryIO, backup: str) -> None:
         from pinnace.storage.encoding import GzipStream
@@ -69,16 +72,24 @@ class _CheckedFile:
         self._file = file
         self._backup = backup
         self._check = GzipStream(backup)
+        self._damage: CommandError | None = None
 
     def write(self, data: bytes) -> None:
-        """Check and write a piece. Raises CommandError."""
-        with self._translated():
-            for _ in self._check.feed(data):
-                pass  # only whether it can be decompressed counts
+        """Check and write a piece."""
         self._file.write(data)
+        if self._damage is not None:
+            return
+        try:
+            with self._translated():
+                for _ in self._check.feed(data):
+                    pass  # only whether it can be decompressed counts
+        except CommandError as error:
+            self._damage = error
 
     def finish(self) -> None:
-        """Check that the tarball is complete. Raises CommandError."""
+        """Check that the tarball is complete and was sound. Raises CommandError."""
+        if self._damage is not None:
+            raise self._damage
         with self._translated():
             self._check.finish()
 
