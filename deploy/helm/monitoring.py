@@ -120,6 +120,13 @@ def rules(namespace: str = RELEASE_NAMESPACE) -> JSONObject:
                         "Backups could not be deleted: storage grows. The DeleteBackupRequests say why.",
                     ),
                     _alert(
+                        "PinnaceMessagesLost",
+                        'sum by (namespace, sink) (increase(pinnace_messages_total{result="lost"}[1h])) > 0',
+                        "",
+                        "warning",
+                        "Messages could not be delivered to {{ $labels.sink }}. The server's log says why.",
+                    ),
+                    _alert(
                         "PinnaceSnapshotFailed",
                         "sum by (namespace) (increase(velero_volume_snapshot_failure_total[1h])) > 0",
                         "",

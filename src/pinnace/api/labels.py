@@ -123,6 +123,12 @@ LAST_SUCCESS: Final = "pinnace.io/last-success"
 MISSED_RUN: Final = "pinnace.io/missed-run"
 """Annotation of a Schedule: `missed <time>`, or why no run is missed. (`api.schedules.missed`)"""
 
+MESSAGES: Final = "pinnace.io/messages"
+"""Label of a Secret with the settings of messages: `true`. Annotation of a Schedule: the names of the sinks
+that are told of it, or `none`. (ADR 129)"""
+PROBLEM_PREFIX: Final = "pinnace.io/problem-"
+"""Annotations of Backups, Restores, Schedules and locations: `<time> <text>` of a problem, by its cause."""
+
 VERIFY: Final = "pinnace.io/verify"
 """Annotation of a Schedule: a cron expression that says when its newest backup is verified. (ADR 067)"""
 VERIFY_READ_DATA: Final = "pinnace.io/verify-read-data"

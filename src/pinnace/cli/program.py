@@ -160,7 +160,7 @@ def _escape_unencodable() -> None:
 
 def _defect(error: Exception, program: str) -> int:
     """Report an unexpected error, and how to find out more about it."""
-    from pinnace.cli.debug.redaction import redact_text
+    from pinnace.messages.redaction import redact_text
 
     cause = cause_of(error)
     if isinstance(cause, OSError | MemoryError) or _reports_a_limit(cause):

@@ -27,6 +27,7 @@ from pinnace.controllers import (
 from pinnace.controllers.deletion import backup_deletion, gc, restore_deletion, retention
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.sync import backup_sync
+from pinnace.controllers.telling import telling
 from pinnace.controllers.verification import requested, scheduled
 from pinnace.csi.snapshots import CONTENTS, SNAPSHOTS
 from pinnace.kube.resources import (
@@ -100,6 +101,7 @@ CONTROLLERS: Final = (
     ServerController(server_status.NAME, server_status.controller, (SERVER_STATUS_REQUESTS.group_resource,)),
     ServerController(scheduled.NAME, scheduled.controller, (CONTENTS,)),
     ServerController(requested.NAME, requested.controller, (CONTENTS,)),
+    ServerController(telling.NAME, telling.controller, for_restores=False),
     ServerController(foreign_runs.NAME, foreign_runs.controller, leads=True),
     ServerController(
         backup_repository.NAME, backup_repository.controller, (BACKUP_REPOSITORIES.group_resource,)

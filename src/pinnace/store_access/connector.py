@@ -114,17 +114,31 @@ async def check_host(host: str, addresses: Addresses) -> None:
         AddressRefused: an address is not allowed.
         StoreUnavailable: it cannot be resolved.
     """
+    if not addresses.allows_host(host):
+        await resolve_checked(host, addresses)
+
+
+async def resolve_checked(host: str, addresses: Addresses) -> str:
+    """An address of a host that connections may go to, for a protocol other than HTTP.
+
+    Connecting to it, and not to the name, keeps a second resolution from giving another address.
+
+    Raises:
+        AddressRefused: an address is not allowed.
+        StoreUnavailable: it cannot be resolved.
+    """
     addresses.check_literal(host)
-    if addresses.allows_host(host) or literal_address(host) is not None:
-        return
+    if (literal := literal_address(host)) is not None:
+        return str(literal)
     resolver = CheckedResolver(aiohttp.DefaultResolver(), addresses)
     try:
         async with asyncio.timeout(_RESOLVE_SECONDS):
-            await resolver.resolve(host, family=socket.AF_UNSPEC)
+            found = await resolver.resolve(host, family=socket.AF_UNSPEC)
     except (OSError, TimeoutError) as error:
         raise StoreUnavailable(f"the host {host[:253]!r} cannot be resolved: {error_text(error)}") from error
     finally:
         await resolver.close()
+    return found[0]["host"]
 
 
 class CheckedResolver(AbstractResolver):

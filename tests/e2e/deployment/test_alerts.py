@@ -266,6 +266,12 @@ CASES: dict[str, tuple[list[tuple[str, str]], str, str, dict[str, str] | None]] 
         "PinnaceDeletionFailed",
         {"namespace": "velero"},
     ),
+    "messages lost": (
+        [UP, ('pinnace_messages_total{namespace="velero",sink="velero/ops",result="lost"}', RISES)],
+        "65m",
+        "PinnaceMessagesLost",
+        {"namespace": "velero", "sink": "velero/ops"},
+    ),
     "snapshot failed": (
         [UP, (of("velero_volume_snapshot_failure_total"), RISES)],
         "65m",

@@ -17,6 +17,7 @@ def existing() -> set[str]:
     metrics.backup_verified("nightly", 1, sound=True)
     metrics.newest_backup("nightly", "Completed", exists=True)
     metrics.schedule_overdue("nightly", 0)
+    metrics.sink_seen("velero/ops")
     metrics.schedule_runs("nightly", expected=True, missed=False, succeed_by=1)
     metrics.location_status("default", available=True)
     return {sample.name for family in metrics.registry.collect() for sample in family.samples}

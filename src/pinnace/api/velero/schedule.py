@@ -82,6 +82,7 @@ _OF_SCHEDULE: Final = frozenset(
         labels.NOT_DURING,
         labels.CATCH_UP,
         labels.ALLOW_OVERLAP,
+        labels.MESSAGES,
     }
 )
 """Annotations that are about the Schedule, and which its Backups do not get."""
@@ -96,4 +97,8 @@ def backup_annotations(schedule: JSONObject) -> dict[str, str]:
     given = mapping(schedule, "spec", "template", "metadata").get("annotations")
     if given is not None:
         own = {key: value for key, value in own.items() if key == labels.NAMESPACE_SELECTOR} | given
-    return {key: value for key, value in own.items() if key not in _OF_SCHEDULE}
+    return {
+        key: value
+        for key, value in own.items()
+        if not (key in _OF_SCHEDULE or key.startswith(labels.PROBLEM_PREFIX))
+    }

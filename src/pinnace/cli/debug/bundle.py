@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from pinnace.aio.clock import Clock
-from pinnace.cli.debug.redaction import redact_object, redact_text
 from pinnace.cli.errors import CommandError
+from pinnace.messages.redaction import redact_object, redact_text
 
 
 class Bundle:

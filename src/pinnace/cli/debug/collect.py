@@ -20,7 +20,6 @@ from pinnace.cli.backup.description import DescribedBackup
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, View
 from pinnace.cli.connect import caller, program_name
 from pinnace.cli.debug.bundle import Bundle
-from pinnace.cli.debug.redaction import redact_object
 from pinnace.cli.errors import CommandError
 from pinnace.cli.output.cells import status
 from pinnace.cli.restore.describe import describe_restore
@@ -33,6 +32,7 @@ from pinnace.client.server_status import answered, ask_server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DAEMON_SETS, DEPLOYMENTS, EVENTS, PODS, known
+from pinnace.messages.redaction import redact_object
 
 STATUS_TIMEOUT_SECONDS = 5.0
 LOG_LINES = 100_000

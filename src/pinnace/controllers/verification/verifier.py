@@ -3,27 +3,27 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from pinnace.aio.temporary import temporary_folder
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import tenant_of
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import text
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup
 from pinnace.api.verification_answer import Soundness
 from pinnace.browse.checks import Check, CheckResult
 from pinnace.browse.errors import NoRoom
 from pinnace.controllers.shared.availability import Availability
+from pinnace.controllers.shared.events import write_event
 from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import PASSING_ERRORS, AlreadyExists, KubeError, NotFound
-from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUPS, EVENTS
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUPS
 from pinnace.operations.snapshots import snapshotters_of
 from pinnace.operations.verification.volumes import ClusterView, NoCluster, VolumeLookup
 from pinnace.operations.verification.whole import verify_stored
@@ -40,7 +40,6 @@ WORKERS: Final = 3
 """Backups verified at once, one of each location: a location that hangs must not delay the others."""
 
 _LONGEST_FINDINGS: Final = 4096
-_LONGEST_MESSAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,44 +163,17 @@ class BackupVerifier:
 
     async def _tell(self, backup: Backup, result: Soundness, findings: str) -> None:
         """Write an Event of the Backup, or count one that says the same; a refusal is only logged."""
-        when = format_time(self.scope.clock.now())
-        message = f"The backup is {result}. {findings}"[:_LONGEST_MESSAGE].strip()
-        of_message = sha256(f"{backup.metadata.uid} {message}".encode()).hexdigest()[:16]
-        name = f"{backup.metadata.name[:200]}.{of_message}"
-        body: JSONObject = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {
-                "name": name,
-                "namespace": self.scope.namespace,
-            },
-            "involvedObject": {
-                "apiVersion": backup.api_version,
-                "kind": backup.kind,
-                "namespace": self.scope.namespace,
-                "name": backup.metadata.name,
-                "uid": backup.metadata.uid,
-            },
-            "type": "Warning" if result == Soundness.UNSOUND else "Normal",
-            "reason": "Verified",
-            "message": message,
-            "source": {"component": "pinnace"},
-            "firstTimestamp": when,
-            "lastTimestamp": when,
-            "count": 1,
+        about = {
+            "apiVersion": backup.api_version,
+            "kind": backup.kind,
+            "namespace": self.scope.namespace,
+            "name": backup.metadata.name,
+            "uid": backup.metadata.uid,
         }
-        client, namespace = self.scope.client, self.scope.namespace
-        try:
-            try:
-                await client.create(EVENTS, body, namespace)
-            except AlreadyExists:
-                seen = (await client.get(EVENTS, name, namespace)).get("count")
-                again = {"count": seen + 1 if isinstance(seen, int) else 2, "lastTimestamp": when}
-                await client.patch(EVENTS, name, again, namespace)
-        except PASSING_ERRORS:
-            raise
-        except KubeError as error:
-            log.warning("The result of a verification could not be written as an Event", error=error)
+        message = f"The backup is {result}. {findings}"
+        await write_event(
+            self.scope, about, reason="Verified", message=message, is_bad=result == Soundness.UNSOUND
+        )
 
 
 def summary_of(findings: Sequence[Check]) -> str:

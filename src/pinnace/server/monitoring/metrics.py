@@ -229,6 +229,12 @@ class ServerMetrics:
             Gauge(f"pinnace_schedule_{name}", text, ["schedule"], registry=self.registry)
             for name, text in _RUNS_OF_SCHEDULES.items()
         )
+        self._messages = Counter(
+            "pinnace_messages_total",
+            "Messages by the sink that they were for, and whether it took them: sent, or lost",
+            ["sink", "result"],
+            registry=self.registry,
+        )
         self._of_schedule: dict[str, dict[str, Counter]] = {}
         self._gauges = (
             self._tarball_size,
@@ -283,6 +289,19 @@ class ServerMetrics:
             self._succeed_by.remove_by_labels({"schedule": schedule})
         else:
             self._succeed_by.labels(schedule).set(succeed_by)
+
+    def sink_seen(self, sink: str) -> None:
+        """Create the counters of a sink of messages, at zero."""
+        self.messages_sent(sink, 0, lost=0)
+
+    def sink_gone(self, sink: str) -> None:
+        """Remove the series of a sink that no longer exists."""
+        self._messages.remove_by_labels({"sink": sink})
+
+    def messages_sent(self, sink: str, count: int, *, lost: int) -> None:
+        """Count the messages that a sink took, and those that were given up."""
+        self._messages.labels(sink, "sent").inc(count)
+        self._messages.labels(sink, "lost").inc(lost)
 
     def schedule_not_due(self, schedule: str) -> None:
         """Remove the series of a Schedule that no longer exists."""

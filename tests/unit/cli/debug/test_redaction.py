@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.cli.debug.redaction import REDACTED, is_sensitive, redact_object, redact_text
+from pinnace.messages.redaction import REDACTED, is_sensitive, redact_object, redact_text
 
 SECRETS = st.text(alphabet="abcdefghjkmnpqrstuvwxyzABCDEFGH0123456789/+", min_size=16, max_size=40)
 TEXTS = (

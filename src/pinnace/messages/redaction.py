@@ -89,8 +89,8 @@ def is_sensitive(key: str) -> bool:
 def redact_text(text: str) -> str:
     """The text without the secrets that can be recognised in it."""
     text = _PRIVATE_KEY.sub(REDACTED, text)
+    text = _QUERY.sub(rf"\1?{REDACTED}", text)  # first: what takes the place of a user name ends a URL
     text = _USER_INFO.sub(f"{REDACTED}@", text)
-    text = _QUERY.sub(rf"\1?{REDACTED}", text)
     text = _AUTHORIZATION.sub(rf"\1{REDACTED}", text)
     text = _BEARER.sub(rf"\1{REDACTED}", text)
     text = _ASSIGNMENT.sub(_without_value, text)
