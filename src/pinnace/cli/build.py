@@ -5,21 +5,21 @@ from datetime import datetime
 
 from pinnace.api import labels
 from pinnace.api.codec import encode
-from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
-from pinnace.api.objects import JSONObject
-from pinnace.api.retention.rules import with_covering_ttl
+from pinnace.api.meta import ConfigReference, ObjectMeta
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.schedules.runs import backup_of
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.selection.validation import metadata_errors, namespace_list_errors
-from pinnace.api.values.default_names import stamped_name
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
-from pinnace.api.velero.schedule import backup_annotations
 from pinnace.cli.common.content_options import (
     BackupContentOptions,
     BackupFilterOptions,
     BackupObjectOptions,
     BackupSpecOptions,
+    MetadataOptions,
     ObjectFilterOptions,
 )
 from pinnace.cli.errors import InvalidInput
@@ -103,50 +103,32 @@ def _object_filters(options: BackupObjectOptions) -> BackupSpec:
 
 
 def backup_from_schedule(
-    name: str, namespace: str, schedule: JSONObject, options: BackupSpecOptions, now: datetime
+    name: str, namespace: str, schedule: JSONObject, options: MetadataOptions, now: datetime
 ) -> JSONObject:
-    """The Backup that the server would make of a Schedule's template, with all fields of its spec.
+    """The Backup that the server would make of a Schedule, with all fields of its template.
 
-    Labels and annotations given on the command line take precedence.
+    Labels and annotations given on the command line take precedence. With the name of a run it counts as the
+    run that is due. (ADR 130)
+
+    Args:
+        name: empty for that of a run.
     """
-    meta, spec = schedule["metadata"], schedule.get("spec") or {}
-    owners = []
-    if spec.get("useOwnerReferencesInBackup"):
-        owners.append(
-            OwnerReference(
-                api_version="velero.io/v1",
-                kind="Schedule",
-                name=meta["name"],
-                uid=meta["uid"],
-                controller=True,
-            )
-        )
-    check_metadata(
-        ObjectMeta(
-            name=name or meta["name"],
-            namespace=namespace,
-            labels=dict(options.labels),
-            annotations=dict(options.annotations),
-        )
+    metadata = ObjectMeta(
+        name=name or schedule["metadata"]["name"],
+        namespace=namespace,
+        labels=dict(options.labels),
+        annotations=dict(options.annotations),
     )
-    template = with_covering_ttl(schedule, spec.get("template") or {})
-    given = template.get("metadata") or {}
-    all_labels = {
-        # What the template has replaces what the Schedule has. (docs/spec: BEY 7.1)
-        **(given.get("labels") or meta.get("labels") or {}),
-        labels.SCHEDULE_NAME: labels.label_value(meta["name"]),
-        **options.labels,
-    }
-    backup = Backup(
-        metadata=ObjectMeta(
-            name=name or stamped_name(meta["name"], now),
-            namespace=namespace,
-            labels=all_labels,
-            annotations={**backup_annotations(schedule), **options.annotations},
-            owner_references=owners,
-        )
-    )
-    return encode(backup, unsent=True) | {"spec": copy.deepcopy(template)}
+    check_metadata(metadata)
+    backup = copy.deepcopy(backup_of(schedule, now, None))
+    made = backup["metadata"]
+    note = f"{text(schedule, 'metadata', 'uid')} {format_time(now)}"
+    requested = {} if name else {labels.RUN_REQUESTED: note}
+    made["name"] = name or made["name"]
+    made["labels"] |= dict(options.labels)
+    if annotations := mapping(made, "annotations") | requested | dict(options.annotations):
+        made["annotations"] = annotations
+    return encode(Backup(), unsent=True) | backup | {"metadata": {"creationTimestamp": None, **made}}
 
 
 def check_metadata(metadata: ObjectMeta) -> None:

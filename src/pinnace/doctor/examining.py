@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -305,6 +305,7 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
             found,
             names,
             SYSTEM_CLOCK.now(),
+            zone=UTC if facts is None else facts.zone,
             in_progress=schedules.running(await client.list_all(BACKUPS, namespace)) if found else (),
             without_server="" if facts is None or facts.answers else f"namespace {namespace}",
         )

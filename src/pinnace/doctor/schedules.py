@@ -1,12 +1,12 @@
 """Finds schedules that will not run, and those that are late. Pure."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.values.cron import CronError, read_schedule
+from pinnace.api.schedules.rules import ScheduleRules, read_rules
 from pinnace.api.values.relative_times import relative_time
 from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import is_ahead, known_time
@@ -32,6 +32,7 @@ def judge(
     locations: Collection[str],
     now: datetime,
     *,
+    zone: tzinfo = UTC,
     in_progress: Collection[str] = (),
     without_server: str = "",
 ) -> list[Finding]:
@@ -39,6 +40,7 @@ def judge(
 
     Args:
         locations: the names of the backup storage locations that exist.
+        zone: that of the server.
         in_progress: the schedules with a backup that has not ended, which may delay the next one.
         without_server: where no server answers, so that no schedule runs; empty if one does, or may.
     """
@@ -48,7 +50,7 @@ def judge(
         found
         for schedule in schedules
         for found in (
-            *_judge(schedule, locations, now, is_running=text(schedule, *_NAME) in in_progress),
+            *_judge(schedule, locations, now, zone, is_running=text(schedule, *_NAME) in in_progress),
             *_judge_verification(schedule),
         )
     ]
@@ -76,19 +78,27 @@ def _judge_verification(schedule: JSONObject) -> list[Finding]:
     return [warning(CHECK, said, remedy, code=Code.SCHEDULE_NOT_VERIFIED)]
 
 
+def _due(schedule: JSONObject, rules: ScheduleRules, last: datetime | None, zone: tzinfo) -> datetime | None:
+    """When the next run is planned. What the server noted counts, unless it ran since: it knows its zone."""
+    noted = known_time(text(schedule, "metadata", "annotations", labels.NEXT_RUN))
+    if noted is not None and (last is None or last < noted):
+        return noted
+    since = last or known_time(schedule["metadata"].get("creationTimestamp"))
+    return None if since is None else rules.next(since, zone)
+
+
 def _judge(
-    schedule: JSONObject, locations: Collection[str], now: datetime, *, is_running: bool
+    schedule: JSONObject, locations: Collection[str], now: datetime, zone: tzinfo, *, is_running: bool
 ) -> list[Finding]:
     name = f"schedule {schedule['metadata']['name']}"
     spec, status = mapping(schedule, "spec"), mapping(schedule, "status")
-    expression = str(spec.get("schedule") or "")
     namespace, bare = schedule["metadata"]["namespace"], schedule["metadata"]["name"]
     edit = f"`kubectl -n {namespace} edit schedules.velero.io {argument(bare)}`"
     remedy = f"delete it and create it with another --schedule, or change it: {edit}"
-    try:
-        cron = read_schedule(expression)
-    except CronError as error:
-        return [problem(CHECK, f"{name} will never run: {error}", remedy, code=Code.SCHEDULE_INVALID)]
+    rules, errors = read_rules(schedule)
+    if rules is None:
+        said = f"{name} will never run: {'; '.join(errors)}"
+        return [problem(CHECK, said, remedy, code=Code.SCHEDULE_INVALID)]
     if status.get("phase") == "FailedValidation":
         why = "; ".join(str(one) for one in status.get("validationErrors") or []) or "its spec is not valid"
         remedy = f"fix the spec of {name}"
@@ -115,8 +125,7 @@ def _judge(
         )
         remedy = f"its next run corrects that; where Velero serves it, first run {command}"
         return [problem(CHECK, said, remedy, code=Code.SCHEDULE_AHEAD)]
-    since = last or known_time(schedule["metadata"].get("creationTimestamp"))
-    due = cron.next(since) if since is not None else None
+    due = _due(schedule, rules, last, zone)
     if due is None or now - due <= LATE:
         return []
     ran = f"last ran at {last:%Y-%m-%d %H:%M} UTC" if last is not None else "has never run"

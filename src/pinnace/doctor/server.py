@@ -1,6 +1,7 @@
 """Checks the server and its leader, and the node agents."""
 
 from dataclasses import dataclass, field
+from datetime import tzinfo
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.values.counts import counted
@@ -12,6 +13,7 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import DEPLOYMENTS, LEASES, NODES, APIResource
 from pinnace.notices.codes import Code
 from pinnace.runtime.lease import SERVER_LEASE
+from pinnace.server.zone import local_zone
 from pinnace.volumes.node_agents import NodeAgents
 
 CHECK = "server"
@@ -54,6 +56,14 @@ class ServerFacts:
         """The service account of the server; empty if it has no Deployment."""
         template = mapping(mapping(self.deployment or {}, "spec"), "template")
         return str(mapping(template, "spec").get("serviceAccountName") or "")
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of its schedules: UTC, as in the image, unless the Deployment sets TZ."""
+        containers = objects(self.deployment, "spec", "template", "spec", "containers")
+        given = [each for container in containers[:1] for each in objects(container, "env")]
+        name = next((text(each, "value") for each in given if each.get("name") == "TZ"), "")
+        return local_zone({"TZ": name})
 
     @property
     def image(self) -> str:

@@ -2,8 +2,9 @@
 
 import base64
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -639,6 +640,53 @@ def test_a_schedule_that_never_ran_is_late_too() -> None:
     ((level, text),) = seen(schedules.judge([never], [], NOW))
     assert level is Level.PROBLEM
     assert text == "schedule s has never run and was due at 2026-02-21 00:00 UTC, 8d ago"
+
+
+@pytest.mark.parametrize(
+    ("expression", "notes", "zone", "last", "late"),
+    [
+        # NOW is noon in UTC, and 21:00 in Tokyo.
+        ("0 9 * * *", {}, UTC, "2026-02-28T09:00:00Z", True),
+        ("0 22 * * *", {}, ZoneInfo("Asia/Tokyo"), "2026-02-28T13:00:00Z", False),
+        ("0 9 * * *", {}, ZoneInfo("America/New_York"), "2026-02-28T14:00:00Z", False),
+        ("CRON_TZ=America/New_York 0 9 * * *", {}, UTC, "2026-02-28T14:00:00Z", False),
+        ("0 9 * * *", {"next-run": "2026-03-01T14:00:00Z"}, UTC, "2026-02-28T14:00:00Z", False),
+        ("0 9 * * *", {"next-run": "2026-02-27T14:00:00Z"}, UTC, "2026-02-28T09:00:00Z", True),
+        ("0 9 * * *", {"not-during": "08:00-18:00"}, UTC, "2026-02-28T18:00:00Z", False),
+        ("@hourly-random", {}, UTC, "2026-03-01T09:00:00Z", True),
+    ],
+)
+def test_lateness_is_by_the_time_zone_and_the_windows_of_the_schedule(
+    expression: str, notes: dict[str, str], zone: tzinfo, last: str, late: bool
+) -> None:
+    schedule = scheduled("s", last=last)
+    schedule["spec"]["schedule"] = expression
+    schedule["metadata"]["annotations"] = {f"pinnace.io/{name}": value for name, value in notes.items()}
+
+    ((level, _),) = seen(schedules.judge([schedule], [], NOW, zone=zone))
+
+    assert level is (Level.PROBLEM if late else Level.OK)
+
+
+def test_annotations_that_keep_a_schedule_from_running_are_named() -> None:
+    schedule = scheduled("s", last="2026-03-01T00:00:00Z")
+    schedule["metadata"]["annotations"] = {"pinnace.io/catch-up": "all"}
+
+    ((level, text),) = seen(schedules.judge([schedule], [], NOW))
+
+    assert level is Level.PROBLEM
+    assert text == "schedule s will never run: annotation pinnace.io/catch-up: 'all' is neither none nor last"
+
+
+def test_the_time_zone_of_the_server_is_that_of_its_deployment() -> None:
+    def zone(*env: dict[str, str]) -> str:
+        containers = [{"name": "velero", "env": list(env)}]
+        deployment = {"spec": {"template": {"spec": {"containers": containers}}}}
+        facts = server.ServerFacts(namespace="velero", deployment=deployment, answer={}, lease=None)
+        return str(facts.zone)
+
+    assert zone({"name": "HOME", "value": "/x"}, {"name": "TZ", "value": "Europe/Berlin"}) == "Europe/Berlin"
+    assert zone() == zone({"name": "TZ"}) == "UTC"
 
 
 def test_a_schedule_is_only_delayed_by_a_backup_that_runs() -> None:

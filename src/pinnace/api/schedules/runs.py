@@ -3,7 +3,7 @@
 from datetime import datetime, tzinfo
 
 from pinnace.api import API_VERSION, labels, phases
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.retention.rules import with_covering_ttl
 from pinnace.api.schedules.due import LONG_AGO
 from pinnace.api.values.times import CLOCK_DIFFERENCE, known_time, parse_time
@@ -38,14 +38,14 @@ def is_made_for(schedule: Schedule, backup: JSONObject, due: datetime, now: date
     )
 
 
-def backup_name(schedule: str, moment: datetime, zone: tzinfo) -> str:
-    """`<schedule>-<YYYYMMDDhhmmss>` by the server's local time. (docs/spec: CTL 4.3, API-015)"""
+def backup_name(schedule: str, moment: datetime, zone: tzinfo | None) -> str:
+    """`<schedule>-<YYYYMMDDhhmmss>` by the time in a zone, None for the local one. (docs/spec: CTL 4.3)"""
     return f"{schedule}-{moment.astimezone(zone):%Y%m%d%H%M%S}"
 
 
-def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo) -> JSONObject:
+def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo | None) -> JSONObject:
     """The Backup of a run, from the Schedule as it was read, so that no unknown field is lost. (CTL 4.3)"""
-    metadata, spec = obj["metadata"], obj["spec"]
+    metadata, spec = obj["metadata"], mapping(obj, "spec")
     name = metadata["name"]
     # What the template has takes the place of what the Schedule has. (docs/spec: BEY 7.1)
     given = (spec.get("template") or {}).get("metadata") or {}

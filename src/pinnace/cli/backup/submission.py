@@ -17,6 +17,7 @@ from pinnace.cli.backup.create import BackupCreateOptions
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
 from pinnace.cli.common.cluster import say_cluster, with_source
+from pinnace.cli.common.content_options import WaitOptions
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.served import check_names
 from pinnace.cli.common.waiting import warn_of_absence
@@ -61,26 +62,36 @@ async def submit(
             return ExitCode.OK
         await warn_of_unavailable(backend, text(backup, "spec", "storageLocation"))
         if requested is None:
-            _warn_of_fields(backup)
-        name = text(backup, "metadata", "name")
-        is_chosen = bool(options.name) or not options.from_schedule
-        names = (name,) if is_chosen else (name, *other_names(name))
-        backup = await with_known_fields(client, BACKUPS, await with_source(client, backup))
-        created = await created_under(client, BACKUPS, backup, names)
-        warn_of_lost_fields(backup, created)
+            warn_of_fields(backup)
+        created = await created_backup(client, backup, is_named=bool(options.name) or requested is not None)
         if options.from_schedule:
             click.echo("Creating backup from schedule, all other filters are ignored.")
-        name = created["metadata"]["name"]
-        click.echo(f'Backup request "{name}" submitted successfully.')
-        named(name)
-        if options.wait:
-            return await outcome.wait(client, settings, BACKUP, created, options)
-        outcome.say_where_to_look(settings, BACKUP, name)
-        await warn_of_absence(backend, BACKUP.noun)
-        return ExitCode.OK
+        named(created["metadata"]["name"])
+        return await follow(client, settings, created, options)
 
 
-def _warn_of_fields(backup: JSONObject) -> None:
+async def created_backup(client: KubeClient, backup: JSONObject, *, is_named: bool) -> JSONObject:
+    """Create the Backup; under another name where it is not the user's and is taken."""
+    name = text(backup, "metadata", "name")
+    names = (name,) if is_named else (name, *other_names(name))
+    backup = await with_known_fields(client, BACKUPS, await with_source(client, backup))
+    created = await created_under(client, BACKUPS, backup, names)
+    warn_of_lost_fields(backup, created)
+    return created
+
+
+async def follow(client: KubeClient, settings: Settings, created: JSONObject, options: WaitOptions) -> int:
+    """Say that the Backup was created, and wait for its end if that is wanted. Returns the exit code."""
+    name = created["metadata"]["name"]
+    click.echo(f'Backup request "{name}" submitted successfully.')
+    if options.wait:
+        return await outcome.wait(client, settings, BACKUP, created, options)
+    outcome.say_where_to_look(settings, BACKUP, name)
+    await warn_of_absence(ServerBackend(client, settings.namespace, caller()), BACKUP.noun)
+    return ExitCode.OK
+
+
+def warn_of_fields(backup: JSONObject) -> None:
     """Warn of fields of a schedule's template that the server does not honour; the flags request none."""
     from pinnace.api.definitions.spec_fields import check_spec  # loads all kinds
 

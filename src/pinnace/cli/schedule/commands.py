@@ -34,6 +34,7 @@ group = group_of(
     *(get, describe, delete),
     lazy={
         "create": f"{_SCHEDULE}.create:create",
+        "run": f"{_SCHEDULE}.run:run",
         "pause": f"{_SCHEDULE}.pause:pause",
         "unpause": f"{_SCHEDULE}.pause:unpause",
     },

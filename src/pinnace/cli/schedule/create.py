@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 
+import click
+
 from pinnace.cli.common.content_options import BackupSpecOptions, MetadataOptions, OperationTimeoutOptions
 from pinnace.cli.common.refused import OF_BACKUPS, refused
 from pinnace.cli.declaring.commands import lazy_command
-from pinnace.cli.declaring.fields import arguments, switch, text, tristate
+from pinnace.cli.declaring.fields import arguments, flag, switch, text, tristate
 from pinnace.cli.declaring.values import NEW, Value
 from pinnace.cli.output.printing import CreateOptions
 
 CRON = Value(
     "CRON",
-    words=("@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@every"),
-    like="'0 3 * * *', @daily, '@every 6h'",
+    words=(
+        *("@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@every"),
+        *("@hourly-random", "@daily-random", "@weekly-random", "@monthly-random", "@yearly-random"),
+    ),
+    like="'0 3 * * *', @daily-random, '@every 6h'",
 )
 
 
@@ -21,7 +26,9 @@ class ScheduleCreateOptions(
 ):
     """Create a schedule of backups that a server makes.
 
-    The schedule is a cron expression of five fields, in UTC, or '@every' and a duration.
+    The schedule is a cron expression of five fields, or '@every' and a duration. Its times are those of the
+    server's time zone, which is UTC in the image; 'CRON_TZ=Europe/Berlin 0 7 * * *' names another.
+    '@daily-random' is a time of the day that each schedule keeps, spread over those that there are.
 
     \b
     .------------- minute (0-59)
@@ -47,6 +54,22 @@ class ScheduleCreateOptions(
     skip_immediately: bool | None = tristate(
         before="labels",
         help="Whether a backup that is due at once is left out; the server's setting if not given.",
+    )
+    not_during: str = text(
+        value=Value("WINDOWS", like="'Mon-Fri 08:00-18:00; Sun 22:00-04:00'"),
+        before="labels",
+        help="Windows in the time zone of the schedule. A backup that is due in one is made at its end.",
+    )
+    catch_up: str = flag(
+        type=click.Choice(["none", "last"]),
+        default="last",
+        before="labels",
+        help="What becomes of backups that could not begin within ten minutes, as no server ran: one is made"
+        " for all of them, or none.",
+    )
+    allow_overlap: bool = switch(
+        before="labels",
+        help="Let a backup begin while the one before it still reads the cluster. It waits otherwise.",
     )
     verify: str = text(
         value=Value("CRON"),
@@ -76,6 +99,11 @@ create = lazy_command(
         (
             "Every six hours, one namespace",
             "pinnace schedule create shop --schedule '@every 6h' --include-namespaces shop",
+        ),
+        (
+            "At a time of the night of each schedule's own, in Berlin, and never during office hours",
+            "pinnace schedule create web --schedule 'CRON_TZ=Europe/Berlin @daily-random'"
+            " --not-during 'Mon-Fri 08:00-18:00'",
         ),
         (
             "See what would be created",

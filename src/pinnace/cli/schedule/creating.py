@@ -5,13 +5,14 @@ import click
 from pinnace.api import labels
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.values.shell_words import as_name
 from pinnace.api.velero.schedule import Schedule, ScheduleSpec
 from pinnace.cli import build
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.served import check_names
-from pinnace.cli.connect import caller, open_cluster, run_async
+from pinnace.cli.connect import caller, command_line, open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import SCHEDULE
 from pinnace.cli.output.printing import print_unsent
@@ -34,6 +35,9 @@ def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
         run_async(_submit(settings, schedule))
         named(name)
         click.echo(f'Schedule "{name}" created successfully.')
+        if options.paused:
+            starts = command_line(settings, "schedule", "unpause", *as_name(name))
+            click.echo(f"It is paused; this starts it: {starts}")
 
 
 def _check_expression(expression: str) -> None:
@@ -69,6 +73,7 @@ def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions
             annotations={
                 **options.annotations,
                 **build.namespace_selector(options),
+                **_rules(options),
                 **_verification(options),
             },
         ),
@@ -80,6 +85,25 @@ def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions
             template=build.requested_backup(name, namespace, options).spec,
         ),
     )
+
+
+def _rules(options: ScheduleCreateOptions) -> dict[str, str]:
+    """The annotations that say when runs begin. Raises InvalidInput."""
+    from pinnace.api.schedules.rules import CatchUp, read_rules
+
+    given = {
+        labels.NOT_DURING: options.not_during,
+        labels.CATCH_UP: "" if options.catch_up == CatchUp.LAST else options.catch_up,
+        labels.ALLOW_OVERLAP: "true" if options.allow_overlap else "",
+    }
+    notes = {name: value for name, value in given.items() if value}
+    asked = {"metadata": {"annotations": {**options.annotations, **notes}}, "spec": {"schedule": "@daily"}}
+    _, errors = read_rules(asked)
+    if errors:
+        said = "; ".join(errors)
+        annotation = f"annotation {labels.NOT_DURING}"
+        raise InvalidInput(said.replace(annotation, "--not-during") if options.not_during else said)
+    return notes
 
 
 def _verification(options: ScheduleCreateOptions) -> dict[str, str]:

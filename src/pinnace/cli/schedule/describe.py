@@ -1,6 +1,11 @@
 """`schedule describe`. (docs/spec: CLI 6)"""
 
-from pinnace.api.objects import JSONObject
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.schedules.rules import seed_of
+from pinnace.api.values.cron import drawn
 from pinnace.cli.backup.describe import template_block
 from pinnace.cli.backup.description import described_template
 from pinnace.cli.common.describing import View
@@ -8,6 +13,12 @@ from pinnace.cli.output import cells, parts
 from pinnace.cli.output.description import head
 from pinnace.cli.output.layout import Sheet
 from pinnace.client.interface import Backend
+
+_RULES: Final = (
+    ("Not During", labels.NOT_DURING),
+    ("Catch-Up", labels.CATCH_UP),
+    ("Allow Overlap", labels.ALLOW_OVERLAP),
+)
 
 
 class _Indented(Sheet):
@@ -29,6 +40,17 @@ async def describe_stored_schedule(_backend: Backend, schedule: JSONObject, view
     return describe_schedule(schedule, view)
 
 
+def _when(sheet: Sheet, schedule: JSONObject) -> None:
+    """When runs begin: the expression, and what annotations say beside it."""
+    expression, notes = text(schedule, "spec", "schedule"), mapping(schedule, "metadata", "annotations")
+    sheet.field("Schedule", expression)
+    if (fixed := drawn(expression, seed_of(schedule))) != expression:
+        sheet.field("Drawn Time", fixed)
+    for title, name in _RULES:
+        if value := text(notes, name):
+            sheet.field(title, value)
+
+
 def describe_schedule(schedule: JSONObject, view: View) -> str:
     """The description as aligned text, without a newline at its end."""
     sheet = Sheet(colour=view.colour)
@@ -43,7 +65,7 @@ def describe_schedule(schedule: JSONObject, view: View) -> str:
     if spec.get("paused") is True:
         sheet.field("Paused", "true")
         sheet.line()
-    sheet.field("Schedule", spec.get("schedule") or "")
+    _when(sheet, schedule)
     sheet.line()
     sheet.line("Backup Template:")
     template_block(_Indented(sheet), described_template(spec.get("template") or {}))

@@ -168,6 +168,16 @@ def test_create_sends_the_schedule(capsys: pytest.CaptureFixture[str], cluster: 
         (["s", "--schedule", "0 7 * *"], "invalid schedule: Expected exactly 5 fields, found 4: 0 7 * *"),
         (["s", "--schedule", "@every 0s"], "invalid schedule: the interval must be positive: @every 0s"),
         (["s", "--schedule", "0 0 30 2 *"], "it never fires: 0 0 30 2 *"),
+        (
+            ["s", "--schedule", "@daily", "--not-during", "8-18"],
+            "--not-during: '8-18' is no window: write it",
+        ),
+        (
+            ["s", "--schedule", "@daily", "--annotations", "pinnace.io/allow-overlap=yes"],
+            "annotation pinnace.io/allow-overlap: 'yes' is neither true nor false",
+        ),
+        (["s", "--schedule", "@daily", "--catch-up", "all"], "'all' is not one of 'none', 'last'"),
+        (["s", "--schedule", "@noon-random"], "Unrecognized descriptor: @noon-random"),
         (["s", "--schedule", "@daily", "-o", "xml"], 'invalid output format "xml"'),
         (["s", "--schedule", "@daily", "--ordered-resources", "x"], "Invalid OrderedResources 'x'."),
         (["s", "--schedule", "@daily", "--wait"], "unknown flag: --wait"),
@@ -319,6 +329,60 @@ def test_a_schedule_can_be_created_paused(capsys: pytest.CaptureFixture[str], cl
     assert cluster.writes() == []
 
 
+def test_windows_catch_up_and_overlap_stand_in_annotations(
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
+) -> None:
+    words = ["--not-during", "Mon-Fri 08:00-18:00", "--catch-up", "none", "--allow-overlap"]
+    made = created(capsys, "--schedule", "CRON_TZ=Europe/Berlin @daily-random", *words)
+    assert made["spec"]["schedule"] == "CRON_TZ=Europe/Berlin @daily-random"
+    assert made["metadata"]["annotations"] == {
+        "pinnace.io/not-during": "Mon-Fri 08:00-18:00",
+        "pinnace.io/catch-up": "none",
+        "pinnace.io/allow-overlap": "true",
+    }
+    assert "annotations" not in created(capsys, "--schedule", "@daily", "--catch-up", "last")["metadata"]
+
+    assert run(["schedule", "create", "later", "--schedule", "@daily", "--paused"]) == 0
+    assert "It is paused; this starts it: pinnace schedule unpause later" in capsys.readouterr().out
+
+
+# --- run ------------------------------------------------------------------------------------------------
+
+
+def test_run_makes_the_backup_that_the_server_would_make_and_marks_it(
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
+) -> None:
+    template = {"includedNamespaces": ["shop"], "ofTheFuture": 1}
+    cluster.add(
+        SCHEDULES, "s", labels={"team": "shop"},
+        annotations={"note": "x", "pinnace.io/not-during": "08:00-18:00"},
+        spec={"schedule": "@daily", "paused": True, "template": template},
+    )  # fmt: skip
+
+    assert run(["schedule", "run", "s", "--labels", "by=hand", "-o", "name"]) == 0
+
+    shown = capsys.readouterr()
+    name = shown.out.strip().removeprefix("backup.velero.io/")
+    made = cluster.stored(velero("backups"), name)
+    uid = cluster.stored(SCHEDULES, "s")["metadata"]["uid"]
+    stamp = datetime.strptime(name, "s-%Y%m%d%H%M%S")  # the clock of these tests is in UTC
+    notes = {key: value for key, value in made["metadata"]["annotations"].items() if "cluster" not in key}
+    assert notes == {"note": "x", "pinnace.io/run-requested": f"{uid} {stamp.isoformat()}Z"}
+    assert made["metadata"]["labels"] == {"team": "shop", "by": "hand", "velero.io/schedule-name": "s"}
+    assert made["spec"] == template
+    assert "Schedule s is paused and stays so" in shown.err
+    assert f'Backup request "{name}" submitted successfully.' in shown.err
+    assert paused(cluster, "s") is True
+
+    writes = len(cluster.writes())
+    assert run(["schedule", "run", "s", "--dry-run=client", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["spec"] == made["spec"]
+    assert run(["schedule", "run", "nope"]) == 1
+    assert 'schedules.velero.io "nope" not found' in capsys.readouterr().err
+    assert run(["schedule", "run", "s", "--exit-code"]) == 1
+    assert len(cluster.writes()) == writes
+
+
 # --- get ------------------------------------------------------------------------------------------------
 
 
@@ -465,7 +529,20 @@ def test_describe_prints_the_named_or_all_schedules(
     assert first.startswith("Name:         a\n")
     assert second.startswith("Name:         b\n")
     assert first.endswith("Last Backup:  <never>")
+    assert "Drawn" not in first
     assert run(["schedule", "describe", "nope"]) == 1
+    cluster.add(
+        SCHEDULES, "d", annotations={"pinnace.io/not-during": "08:00-18:00", "pinnace.io/catch-up": "none"},
+        spec={"schedule": "@hourly-random", "paused": True},
+    )  # fmt: skip
+    capsys.readouterr()
+    assert run(["schedule", "describe", "d"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(
+        r"\nPaused:  true\n\nSchedule:    @hourly-random\nDrawn Time:  \d+ \* \* \* \*\n"
+        r"Not During:  08:00-18:00\nCatch-Up:    none\n\n",
+        shown,
+    )
     cluster.add(SCHEDULES, "c", annotations={"a": "\x1b]0;title\x07"}, spec={"schedule": "@daily"})
     assert run(["schedule", "describe", "c", "--colorized", "true"]) == 0
     shown = capsys.readouterr().out
