@@ -73,7 +73,7 @@ ENVIRONMENT = {
     "GOMEMLIMIT": "How much memory restic and kopia may take, in place of a share of the container's.",
     "SOURCE_DATE_EPOCH": "The date in manual pages (`pinnace man`), so that they can be built twice alike.",
     "HTTPS_PROXY": "A proxy for stores and API servers; also `HTTP_PROXY` and `NO_PROXY`.",
-    "TZ": "The time zone of the server's schedules (UTC in its image), and of times that commands print.",
+    "TZ": "The zone of schedules without one (UTC in the server's image), and of times in output.",
 }
 
 EXIT_CODES = {

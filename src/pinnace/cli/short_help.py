@@ -67,6 +67,7 @@ SHORT_HELP: dict[str, str] = {
     "pinnace.cli.schedule.create:create": "Create a schedule.",
     "pinnace.cli.schedule.pause:pause": "Pause schedules.",
     "pinnace.cli.schedule.pause:unpause": "Unpause schedules.",
+    "pinnace.cli.schedule.run:run": "Make the backup of a schedule now.",
     "pinnace.cli.verbs:create": "Create backups, restores, schedules and locations.",
     "pinnace.cli.verbs:delete": "Delete backups, restores, schedules and locations.",
     "pinnace.cli.verbs:describe": "Describe backups, restores and schedules.",

@@ -164,7 +164,7 @@ def test_help_of_a_schedule_explains_cron(capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr().out
     assert "| | | | .----- day of the week (0-6, Sunday is 0)" in shown
     assert "@every 6h" in shown
-    assert "in UTC" in shown
+    assert "'CRON_TZ=Europe/Berlin 0 7 * * *'" in shown
 
 
 def test_bug(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

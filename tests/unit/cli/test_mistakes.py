@@ -114,7 +114,7 @@ WITH_A_SERVER = [
     Mistake("backup delete --all --confirm -n velro", "velro does not exist; did you mean velero?\n", 0),
     Mistake("schedule pause --all -n velro", "Namespace velro does not exist; did you mean velero?\n", 0),
     Mistake("backup nightly", "its commands are create, delete, describe, "),
-    Mistake("schedule run nightly", "`pinnace backup create --from-schedule nightly` makes a backup of it"),
+    Mistake("schedule trigger nightly", "`pinnace schedule run nightly` makes a backup of it"),
     Mistake("backup get --sort-by .a[", "invalid --sort-by: cannot read"),
     Mistake(
         "backup get --sort-by age", "has the field age; a field is a path, as .metadata.creationTimestamp"

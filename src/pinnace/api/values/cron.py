@@ -14,7 +14,6 @@ activation means never, and schedules for 29 February still work around the year
 """
 
 import calendar
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -235,6 +234,8 @@ def drawn(text: str, seed: str) -> str:
 
 def _draw(seed: str) -> Mapping[str, int]:
     """Numbers of fields by a hash, which spreads schedules evenly; each month has the days."""
+    import hashlib  # loads OpenSSL, which few need here
+
     digest = iter(hashlib.sha256(seed.encode()).digest())
     spans = {"minute": (0, 60), "hour": (0, 24), "day": (1, 28), "month": (1, 12), "weekday": (0, 7)}
     numbers = {name: int.from_bytes(bytes(next(digest) for _ in range(4))) for name in spans}

@@ -12,7 +12,6 @@ from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.default_names import other_names
 from pinnace.api.velero.backup import Backup
-from pinnace.cli import build
 from pinnace.cli.backup.create import BackupCreateOptions
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
@@ -102,5 +101,7 @@ def warn_of_fields(backup: JSONObject) -> None:
 
 async def of_schedule(client: KubeClient, namespace: str, options: BackupCreateOptions) -> JSONObject:
     """The Backup that a schedule's template describes, to be sent or printed."""
+    from pinnace.cli.backup.from_schedule import backup_from_schedule  # loads the rules of schedules
+
     schedule = await ServerBackend(client, namespace, caller()).object(SCHEDULES.name, options.from_schedule)
-    return build.backup_from_schedule(options.name, namespace, schedule, options, SYSTEM_CLOCK.now())
+    return backup_from_schedule(options.name, namespace, schedule, options, SYSTEM_CLOCK.now())

@@ -101,7 +101,7 @@ create = lazy_command(
             "pinnace schedule create shop --schedule '@every 6h' --include-namespaces shop",
         ),
         (
-            "At a time of the night of each schedule's own, in Berlin, and never during office hours",
+            "Once a day at a time drawn for it, and not during office hours in Berlin",
             "pinnace schedule create web --schedule 'CRON_TZ=Europe/Berlin @daily-random'"
             " --not-during 'Mon-Fri 08:00-18:00'",
         ),

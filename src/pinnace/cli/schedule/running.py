@@ -7,7 +7,7 @@ import click
 from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.objects import text
 from pinnace.api.schedules.due import is_paused
-from pinnace.cli import build
+from pinnace.cli.backup.from_schedule import backup_from_schedule
 from pinnace.cli.backup.submission import created_backup, follow, warn_of_fields
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import warn_of_unavailable
@@ -41,7 +41,7 @@ async def _run(
         backend = ServerBackend(client, settings.namespace, caller())
         schedule = await backend.object(SCHEDULES.name, name)
         now = SYSTEM_CLOCK.now()
-        backup = build.backup_from_schedule("", settings.namespace, schedule, options, now)
+        backup = backup_from_schedule("", settings.namespace, schedule, options, now)
         if not output.sends:
             print_unsent(backup, backup_table(), output)
             return ExitCode.OK

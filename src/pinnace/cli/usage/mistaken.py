@@ -72,10 +72,9 @@ _COMMANDS: Final = {
     "schedule status": "{schedule describe NAME} shows it, and {schedule get} that of all",
     **dict.fromkeys(("rollback", "undo", "recover", "backup restore"), _RESTORE),
     "restore backup": _RESTORE,
-    "schedule run": "{backup create --from-schedule NAME} makes a backup of it now",
-    "schedule trigger": "{backup create --from-schedule NAME} makes a backup of it now",
+    "schedule trigger": "{schedule run NAME} makes a backup of it now",
     "schedule stop": "{schedule pause NAME} stops it until {schedule unpause NAME}",
-    "schedule start": "{schedule unpause NAME} lets it go on; {backup create --from-schedule NAME} makes a"
+    "schedule start": "{schedule unpause NAME} lets it go on; {schedule run NAME} makes a"
     " backup of it now",
     **{
         f"{noun} {verb}": _NO_CANCEL
