@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from pinnace.age.errors import MalformedFile
 
@@ -110,8 +108,8 @@ def decode_base64(text: bytes) -> bytes:
 
 
 def derive(key: bytes, *, salt: bytes, info: bytes) -> bytes:
-    """32 bytes by HKDF-SHA-256."""
-    return HKDF(algorithm=SHA256(), length=32, salt=salt, info=info).derive(key)
+    """32 bytes by HKDF-SHA-256. (RFC 5869, of whose output one block is enough)"""
+    return hmac.digest(hmac.digest(salt or bytes(32), key, "sha256"), info + b"\1", "sha256")
 
 
 def _mac(file_key: bytes, signed: bytes) -> bytes:

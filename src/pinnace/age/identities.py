@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from pinnace.age.errors import AgeError, InvalidIdentity, MalformedFile, NoIdentityMatches
 from pinnace.age.header import MAGIC, AgeHeader, is_age, parse_header
-from pinnace.age.x25519 import X25519Identity
 
 MOST_FILE_BYTES: Final = 64 << 10
 """Of a file of identities; those of age and ssh have less than four thousand bytes."""
@@ -118,6 +117,8 @@ def _check_protection(header: AgeHeader) -> None:
 
 def _age_keys(data: bytes) -> list[Any]:
     from pyrage import x25519
+
+    from pinnace.age.x25519 import X25519Identity
 
     try:
         lines = data.decode("ascii").splitlines()

@@ -15,21 +15,10 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from pinnace.age.errors import MalformedFile
 from pinnace.age.header import FILE_KEY_BYTES, derive, parse_header, write_header
+from pinnace.age.sizes import CHUNK_BYTES, NONCE_BYTES, SEALED_BYTES, TAG_BYTES
 from pinnace.age.x25519 import X25519Identity, X25519Recipient
 
-CHUNK_BYTES: Final = 64 << 10
-_TAG_BYTES: Final = 16
-SEALED_BYTES: Final = CHUNK_BYTES + _TAG_BYTES
-NONCE_BYTES: Final = 16
-OWN_HEAD_BYTES: Final = 184
-"""AgeHeader and nonce of a file to one X25519 recipient."""
 _DAMAGED: Final = "its content was changed, moved or cut off after it was encrypted"
-
-
-def sealed_size(plain_bytes: int) -> int:
-    """The size of the file that Sealing makes of so many bytes."""
-    chunks = max(1, -(-plain_bytes // CHUNK_BYTES))
-    return OWN_HEAD_BYTES + plain_bytes + chunks * _TAG_BYTES
 
 
 class Sealing:
@@ -93,13 +82,13 @@ class Chunks(msgspec.Struct, frozen=True):
     def last(self, stored_bytes: int) -> int:
         """The number of the last chunk of a file of this size. Raises MalformedFile."""
         count, rest = divmod(stored_bytes - self.start, SEALED_BYTES)
-        if stored_bytes - self.start < _TAG_BYTES or (rest and rest <= _TAG_BYTES and count):
+        if stored_bytes - self.start < TAG_BYTES or (rest and rest <= TAG_BYTES and count):
             raise MalformedFile(_DAMAGED)
         return count if rest else count - 1
 
     def plain_bytes(self, stored_bytes: int) -> int:
         """The size of the content of a file of this size. Raises MalformedFile."""
-        return stored_bytes - self.start - (self.last(stored_bytes) + 1) * _TAG_BYTES
+        return stored_bytes - self.start - (self.last(stored_bytes) + 1) * TAG_BYTES
 
     def place(self, number: int) -> int:
         """Where a chunk begins in the file."""

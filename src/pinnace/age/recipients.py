@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 
 from pinnace.age.errors import InvalidRecipient
-from pinnace.age.x25519 import X25519Recipient
 
 MOST_RECIPIENTS: Final = 32
 """Fewer than a header may have stanzas."""
@@ -23,6 +22,8 @@ class Recipient(msgspec.Struct, frozen=True):
     def loaded(self) -> Any:
         """The key as pyrage has it. Raises InvalidRecipient."""
         from pyrage import RecipientError, ssh, x25519
+
+        from pinnace.age.x25519 import X25519Recipient
 
         try:
             if self.text.startswith("ssh-"):

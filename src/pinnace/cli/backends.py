@@ -13,9 +13,12 @@ async def open_backend(settings: Settings) -> AsyncIterator[Backend]:
     # Each is loaded only where it is needed: a location needs no HTTP client for API servers.
     if settings.location is not None:
         from pinnace.cli.connect import caller
+        from pinnace.cli.identities import given_identities
         from pinnace.client.location import LocationBackend
 
-        async with LocationBackend.open(settings.location, caller()) as local:
+        async with LocationBackend.open(
+            settings.location, caller(), identities=given_identities(settings)
+        ) as local:
             yield local
     else:
         from pinnace.cli.connect import caller, open_cluster

@@ -12,6 +12,7 @@ from pinnace.api.velero.restore import Restore
 from pinnace.cli.common.outcome import say
 from pinnace.cli.connect import caller, open_cluster
 from pinnace.cli.errors import InvalidInput
+from pinnace.cli.identities import given_identities
 from pinnace.cli.output.cells import empty_warning
 from pinnace.cli.output.summary import became
 from pinnace.cli.progress.showing import showing
@@ -39,7 +40,11 @@ async def open_run(
     assert settings.location is not None
     async with (
         LocationBackend.open(
-            settings.location, caller(), namespace=settings.namespace, create=create
+            settings.location,
+            caller(),
+            namespace=settings.namespace,
+            create=create,
+            identities=given_identities(settings),
         ) as location,
         open_cluster(settings) as client,
     ):

@@ -29,6 +29,7 @@ class Settings(Struct):
     Attributes:
         location: None when a server does the work.
         given: the words of the global flags that another command needs to find the same objects.
+        identity_file: opens encrypted backups.
         exit_code: whether `create --wait` tells by its exit code how the run ended.
     """
 
@@ -40,6 +41,7 @@ class Settings(Struct):
     colour: bool
     ca_cert: str
     given: tuple[str, ...] = ()
+    identity_file: str | None = None
     exit_code: bool = False
     api_timeout_seconds: float = DEFAULT_PATIENCE_SECONDS
 
@@ -91,6 +93,9 @@ def resolve_settings(flags: GlobalFlags, *, environ: Mapping[str, str] | None = 
         colour=_colour(flags.colorized, config, environ),
         ca_cert=text("cacert"),
         given=given_words(flags),
+        identity_file=(
+            flags.identity_file if flags.identity_file is not None else environ.get("PINNACE_IDENTITY_FILE")
+        ),
         exit_code=_is_true(config.get("exit-code")),
         api_timeout_seconds=flags.api_timeout.total_seconds()
         if flags.api_timeout
@@ -111,6 +116,7 @@ def given_words(flags: GlobalFlags) -> tuple[str, ...]:
         ("--kubecontext", flags.kubecontext),
         ("-n", flags.namespace),
         ("--location", flags.location),
+        ("--identity-file", flags.identity_file),
     ):
         if value is not None:
             words += [name, value]

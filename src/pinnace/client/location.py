@@ -12,6 +12,7 @@ from typing import Final
 
 import orjson
 
+from pinnace.age.identities import Identities
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
@@ -75,7 +76,13 @@ class LocationBackend:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, url: str, caller: Caller | None = None, *, namespace: str = "velero", create: bool = False
+        cls,
+        url: str,
+        caller: Caller | None = None,
+        *,
+        namespace: str = "velero",
+        create: bool = False,
+        identities: Identities | None = None,
     ) -> AsyncIterator["LocationBackend"]:
         """Open the location.
 
@@ -85,6 +92,7 @@ class LocationBackend:
             namespace: where its objects would be, had they a cluster.
             create: a folder that is not there is made by the first write; else it is an error, so that a
                 mistyped one does not pass for one without backups. (docs/adr/007)
+            identities: open encrypted backups.
 
         Raises:
             InvalidArgument: the URL names no usable location. The text does not repeat the URL, which
@@ -93,7 +101,7 @@ class LocationBackend:
         caller = caller or Caller()
         try:
             location = location_from_url(url, namespace=namespace)
-            store = open_backup_store(location, create=create)
+            store = open_backup_store(location, create=create, identities=identities)
         except StorageError as error:
             # Texts about a setting that is missing speak of the config of an object, which no URL has.
             lacks_setting = "://" in url and " config" in str(error)

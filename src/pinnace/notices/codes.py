@@ -37,6 +37,9 @@ class Code(enum.StrEnum):
     KMS_REFUSED = "kms-refused"
     KMS_UNAVAILABLE = "kms-unavailable"
     KMS_KEY_INVALID = "kms-key-invalid"
+    IDENTITY_MISSING = "identity-missing"
+    IDENTITY_REFUSED = "identity-refused"
+    ENCRYPTION_BROKEN = "encryption-broken"
     NAME_TAKEN = "name-taken"
     LOCATION_MOVED = "location-moved"
     DEFECT = "defect"
@@ -260,6 +263,20 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
         "Free disk space: TMPDIR names the folder for temporary files.",
     ),
     Code.DISK_FAULT: Explanation("A temporary file could not be written or read."),
+    Code.IDENTITY_MISSING: Explanation(
+        "The backup is encrypted, and no identity was given that could open its key. Nothing else was done.",
+        "Give the identity of a recipient of the location: --identity-file FILE or PINNACE_IDENTITY_FILE.",
+    ),
+    Code.IDENTITY_REFUSED: Explanation(
+        "The backup is encrypted, and none of the identities that were given opens its key: its location had"
+        " other recipients when it was made, or the backup is of somebody else.",
+        "Give an identity that the location had as recipient at the time of the backup.",
+    ),
+    Code.ENCRYPTION_BROKEN: Explanation(
+        "A file of an encrypted backup, or the file with its key, is not as it was written: damaged, cut off,"
+        " exchanged or of another backup. Nothing of it is used.",
+        "Get the file back from a copy or an older version of the bucket, and find out who can write there.",
+    ),
     Code.STORE_UNREADABLE: Explanation(
         "The location could not be read at the beginning of the run. `pinnace doctor` looks at it now."
     ),

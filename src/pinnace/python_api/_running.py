@@ -4,9 +4,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from os import fspath
+from pathlib import Path
 from typing import TypeVar
 
+from pinnace.age.errors import InvalidIdentity
+from pinnace.age.identities import Identities
 from pinnace.aio.clock import SYSTEM_CLOCK
+from pinnace.aio.small_files import read_small_file
 from pinnace.api.labels import FAILED_BACKUP, WITHOUT_VOLUME_DATA
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.selection.selectors import parse_label_selector
@@ -50,9 +54,10 @@ from pinnace.restore.modifiers.given import Given, rule_from
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError, Rule
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import StorageError
+from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store
+from pinnace.storage.own_settings import RECIPIENTS
 
 _Result = TypeVar("_Result", BackupResult, RestoreResult)
 
@@ -132,8 +137,24 @@ async def opened_location(
         StorageError: it cannot be used as it is; the text never repeats the URL.
     """
     found = location_from_url(fspath(location.url), namespace=namespace)
-    async with open_backup_store(found, create=create) as store:
+    if location.recipients is not None:
+        found.spec.config.pop(RECIPIENTS, None)
+    if location.recipients:
+        found.spec.config[RECIPIENTS] = ", ".join(location.recipients)
+    async with open_backup_store(found, create=create, identities=_identities(location)) as store:
         yield found, store
+
+
+def _identities(location: Location) -> Identities | None:
+    if location.identity_file is None:
+        return None
+    path = fspath(location.identity_file)
+    try:
+        return Identities.parse(read_small_file(Path(path)))
+    except OSError as error:
+        raise StoreConfigError(f"the identity file {path!r} cannot be read: {error_text(error)}") from error
+    except InvalidIdentity as error:
+        raise StoreConfigError(f"the identity file {path!r} cannot be used: {error}") from error
 
 
 @asynccontextmanager

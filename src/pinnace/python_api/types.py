@@ -50,9 +50,14 @@ class Location:
     Attributes:
         url: a folder, or a URL such as "s3://bucket/prefix?region=eu-central-1", "gs://bucket/prefix" or
             "azblob://container/prefix". It must not contain credentials.
+        recipients: public keys that backups are encrypted to: "age1…", "ssh-ed25519 …" or "ssh-rsa …". None
+            takes those of the environment's PINNACE_RECIPIENTS.
+        identity_file: private keys of age or ssh, without a passphrase, that open encrypted backups.
     """
 
     url: str | os.PathLike[str] = field(repr=False)  # it may contain credentials by mistake
+    recipients: Sequence[str] | None = None
+    identity_file: str | os.PathLike[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -300,6 +300,7 @@ class _Run(msgspec.Struct, frozen=True):
         activity.plan([_CONTENTS])
         activity.downloading = contents
         try:
+            await store.share_key(self.restore.metadata.name, backup_name)
             await store.download_contents(backup_name, contents)
         except (StorageError, OSError) as error:
             reason = problem_text(self.directory, error) if isinstance(error, OSError) else error

@@ -1,9 +1,10 @@
 """The files of one backup, as the engine hands them over. (docs/spec: STO 3)"""
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import orjson
@@ -18,6 +19,9 @@ from pinnace.storage.encoding import compress, encode_list, encode_object
 from pinnace.storage.errors import StorageError
 from pinnace.storage.interface import stream_file
 from pinnace.storage.layout import Layout
+
+if TYPE_CHECKING:
+    from pinnace.age.payload import Sealing
 
 
 class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,25 +161,49 @@ def stored_bytes(key: str, body: bytes) -> StoredFile:
 
 
 class CountedFile:
-    """Reads a file in blocks, and counts and hashes what it hands out.
+    """Reads a file in blocks, encrypts it if that is asked for, and counts and hashes what it hands out.
 
-    The thread that reads a block hashes it too, so that the event loop only counts.
+    The thread that reads a block encrypts and hashes it too, so that the event loop only counts.
+
+    Attributes:
+        size_bytes: of what was handed out.
+        read_bytes: of the file, as far as it was reported.
     """
 
-    def __init__(self, path: Path, report: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self, path: Path, report: Callable[[int], None] | None = None, sealing: "Sealing | None" = None
+    ) -> None:
         """Args:
-        report: called with the size of each block.
+        report: called with the size of each block that was read.
+        sealing: of this file alone.
         """
         self.size_bytes = 0
+        self.read_bytes = 0
         self._report = report
+        self._sealing = sealing
         self._sha256 = sha256()
-        self._stream = stream_file(path, self._sha256.update)
+        self._blocks: deque[int] = deque()
+        self._stream = stream_file(path, self._made, self._end)
+
+    def _made(self, block: bytes) -> bytes:
+        self._blocks.append(len(block))
+        made = self._sealing.feed(block) if self._sealing is not None else block
+        self._sha256.update(made)
+        return made
+
+    def _end(self) -> bytes:
+        made = self._sealing.finish() if self._sealing is not None else b""
+        self._sha256.update(made)
+        return made
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for block in self._stream:
             self.size_bytes += len(block)
-            if self._report is not None:
-                self._report(len(block))
+            while self._blocks:
+                size_bytes = self._blocks.popleft()
+                self.read_bytes += size_bytes
+                if self._report is not None:
+                    self._report(size_bytes)
             yield block
 
     def stored(self, key: str) -> StoredFile:

@@ -115,14 +115,19 @@ class BackupReading(LocationFiles):
         except UnreadableObject:
             return Hold(held=True, reason=UNREADABLE)
 
+    async def require_key(self, backup: str) -> None:
+        """Check that the key of the backup can be opened, if it is encrypted. Raises StorageError."""
+        await self._sealed.require_key(self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup))
+
     async def download_contents(self, backup: str, path: Path) -> int:
         """Save the tarball to a private file and return its size; a failure leaves no file."""
         async with self.read_bytes(DownloadTargetKind.BACKUP_CONTENTS, backup) as stream:
             return await save_stream(stream, path)
 
     async def contents_size(self, backup: str) -> int:
-        """The size of the tarball in bytes. Raises ObjectNotFound."""
-        return await self._store.size(self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup))
+        """The size of the tarball in bytes, before its encryption. Raises ObjectNotFound."""
+        key = self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup)
+        return await self._sealed.content_bytes(key)
 
     async def read_snapshots(self, backup: str) -> list[VolumeSnapshot]:
         """The records of native snapshots; none if the file is missing, as in old backups."""

@@ -40,6 +40,7 @@ from pinnace.storage.location_files import StoredUnchecked
 from pinnace.storage.manifest import manifest_payload, metadata_object, removal_payload
 from pinnace.storage.newest import Link, after, encode_links, unique_links
 from pinnace.storage.patience import Patience, impatient
+from pinnace.storage.sealed_files import KeyOwner, key_owner
 from pinnace.storage.together import together
 from pinnace.storage.writer_claim import ClaimSubject, WriterClaim, owner_of, writer_of
 
@@ -48,6 +49,12 @@ _logger = logging.getLogger(__name__)
 _UNDO_SECONDS = 120.0
 _CLOCKS_DIFFER = timedelta(minutes=5)
 """By how much the clocks of a server and of a store may differ."""
+
+
+class _Parked(msgspec.Struct, frozen=True):
+    """A file as it was parked, encrypted by the key of its backup if that has one."""
+
+    path: Path
 
 
 class BackupWriting(BackupReading):
@@ -134,6 +141,7 @@ class BackupWriting(BackupReading):
 
     async def _put_claimed(self, files: BackupFiles, upload: "_Upload") -> None:
         """Store a backup as put_backup() says, with the claim on its name."""
+        await self._put_key(files.name, upload)
         try:
             side_files = await in_thread(files.encoded, self._layout)
         except StorageError:
@@ -152,12 +160,34 @@ class BackupWriting(BackupReading):
         }
         await self._put_all(files.name, {**whole_files, **side_files}, files.metadata, upload)
 
+    async def _put_key(self, backup: str, upload: "_Upload") -> None:
+        """Store the key file of a backup that begins, if it is to be encrypted.
+
+        It stays with the log of a backup that fails. Key files of a former one, whose log stayed, are
+        removed, as the newest counts.
+        """
+        owner = self._backup_owner(backup)
+        content = await in_thread(self._sealed.new_key, owner)
+        if content is None:
+            return
+        for key in await upload.patience.insist(partial(self._sealed.key_files, owner)):
+            if key != owner.key_file():
+                await self._store.delete(key)
+        await upload.insist(partial(self._put, owner.key_file(), content))
+
+    def _backup_owner(self, backup: str) -> KeyOwner:
+        owner = key_owner(self._layout, self._layout.backup_metadata(backup))
+        assert owner is not None, "a backup's metadata lies in its directory"
+        return owner
+
     async def _put_all(
-        self, backup: str, files: Mapping[str, Path | bytes], metadata: bytes, upload: "_Upload"
+        self, backup: str, files: Mapping[str, Path | bytes | _Parked], metadata: bytes, upload: "_Upload"
     ) -> None:
         """Store the files by key, the metadata last, or remove them all."""
 
-        def put(key: str, content: Path | bytes) -> Awaitable[StoredFile]:
+        def put(key: str, content: Path | bytes | _Parked) -> Awaitable[StoredFile]:
+            if isinstance(content, _Parked):
+                return self._put_file(key, content.path, upload.sent, as_it_is=True)
             if isinstance(content, Path):
                 return self._put_file(key, content, upload.sent)
             return self._put(key, content)
@@ -236,12 +266,13 @@ class BackupWriting(BackupReading):
             envelope = await self._signed(removal_payload(link, manifest, self._clock.now()), key)
             await self._put(self._layout.removal_note(link.sha256), envelope)
 
-    async def _put_log(self, backup: str, log: Path | None, upload: "_Upload") -> None:
-        if log is None:
+    async def _put_log(self, backup: str, log: Path | bytes | _Parked | None, upload: "_Upload") -> None:
+        if log is None or isinstance(log, bytes):
             return
+        path, as_it_is = (log.path, True) if isinstance(log, _Parked) else (log, False)
         try:
             key = self._layout.target(DownloadTargetKind.BACKUP_LOG, backup)
-            await upload.insist(partial(self._put_file, key, log, upload.sent))
+            await upload.insist(partial(self._put_file, key, path, upload.sent, as_it_is=as_it_is))
         except StorageError as error:
             _logger.warning("The log of backup %s could not be stored: %s", backup, error)
 
@@ -377,7 +408,7 @@ class BackupWriting(BackupReading):
         if await self.exists(backup):
             raise BackupExists(backup)
         encoded = encode_metadata(metadata, await parked.read_raw_backup(backup))
-        final: dict[str, Path | bytes] = {}
+        final: dict[str, Path | bytes | _Parked] = {}
         directory, own = self._layout.backup_directory(backup), parked._layout.backup_directory(backup)
         changed = await in_thread(files.encoded, self._layout, backup)
         manifest = await parked.manifest(backup)
@@ -386,15 +417,16 @@ class BackupWriting(BackupReading):
         for number, key in enumerate(sorted({*await self._store.list_keys(own), *signed})):
             target = directory + key.removeprefix(own)
             if target not in not_taken:
-                final[target] = folder / f"parked-{number}"
+                final[target] = _Parked(folder / f"parked-{number}")
                 async with parked._files.open(key, at_once=True) as stream:
                     await save_stream(stream, folder / f"parked-{number}")
-        final |= changed
         # Of a process that died here before.
         await self._abort_uploads(directory)
         upload = _Upload(claim, impatient(), lambda _: None)
+        await self._put_parked_keys(backup, final, upload, opened=bool(changed))
+        final |= changed
         log = final.pop(self._layout.target(DownloadTargetKind.BACKUP_LOG, backup), None)
-        await self._put_log(backup, log if isinstance(log, Path) else None, upload)
+        await self._put_log(backup, log, upload)
         await self._put_all(backup, final, encoded, upload)
         try:
             await self.discard_parked(backup)
@@ -419,6 +451,26 @@ class BackupWriting(BackupReading):
                 await self._store.put(parked + key.removeprefix(own), stream)
         if errors := await self._delete_all(backup, keys):
             raise combined(errors)
+
+    async def _put_parked_keys(
+        self, backup: str, final: "dict[str, Path | bytes | _Parked]", upload: "_Upload", *, opened: bool
+    ) -> None:
+        """Move the key files of a parked backup out of `final` and store them, before what they open.
+
+        Args:
+            opened: whether further files are to be encrypted, for which the key has to be known.
+        """
+        owner = self._backup_owner(backup)
+        own = {key: final.pop(key) for key in list(final) if owner.number(key)}
+        if own and opened:
+            await self._sealed.follow(owner, self.parked()._backup_owner(backup))
+        if own:
+            for key in await self._sealed.key_files(owner):
+                if key not in own:
+                    await self._store.delete(key)
+        for key, content in own.items():
+            assert isinstance(content, _Parked), "nothing else is in the list"
+            await upload.insist(partial(self._put_file, key, content.path, upload.sent, as_it_is=True))
 
     async def discard_parked(self, backup: str) -> None:
         """Remove the parked files of a backup; nothing there is success. Raises StorageError."""

@@ -200,17 +200,20 @@ def check_prefix(prefix: str) -> None:
 
 
 async def stream_file(
-    path: Path, seen: Callable[[bytes], None] = lambda _: None
+    path: Path,
+    through: Callable[[bytes], bytes] = lambda block: block,
+    end: Callable[[], bytes] = lambda: b"",
 ) -> AsyncGenerator[bytes, None]:
     """The bytes of a local file in blocks, read in a worker thread; made to be given to `put`.
 
     Args:
-        seen: called in that thread with each block, such as the update of a digest.
+        through: called in that thread with each block; returns what is handed out for it.
+        end: called after the last block; returns what follows.
 
     Raises:
         StorageError: the file cannot be opened or read.
     """
-    blocks = _file_blocks(path, seen)
+    blocks = _file_blocks(path, through, end)
     try:
         while block := await in_thread(next, blocks, b""):
             yield block
@@ -220,11 +223,15 @@ async def stream_file(
         await in_thread(blocks.close)
 
 
-def _file_blocks(path: Path, seen: Callable[[bytes], None]) -> Generator[bytes, None, None]:
+def _file_blocks(
+    path: Path, through: Callable[[bytes], bytes], end: Callable[[], bytes]
+) -> Generator[bytes, None, None]:
     with path.open("rb", buffering=0) as file:
         while block := file.read(READ_SIZE_BYTES):
-            seen(block)
-            yield block
+            if made := through(block):
+                yield made
+        if made := end():
+            yield made
 
 
 async def save_stream(stream: AsyncIterable[bytes], path: Path) -> int:

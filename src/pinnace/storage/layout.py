@@ -1,6 +1,7 @@
 """Every key in a backup storage location, and nothing else: pure. (docs/spec: STO 1-4, 7, 9)"""
 
 import posixpath
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -141,6 +142,12 @@ class Layout(msgspec.Struct, frozen=True):
         """Whether a file of a backup comes or changes after the manifest was made, or is the manifest."""
         if self.parked and key == self.target("BackupItemOperations", backup):
             return True  # the operations go on; what does not change in the list has a digest (docs/adr/054)
+        if re.fullmatch(
+            re.escape(f"{self.backup_directory(backup)}{backup}-pinnace-keys.") + r"[0-9]+\.json", key
+        ):
+            return (
+                True  # a further key file; what it opens is signed, so that it cannot bring in other content
+            )
         return key in (self.backup_manifest(backup), self.writer_claim(backup), self.hold(backup))
 
     def newest_signed(self, key_id: str) -> str:

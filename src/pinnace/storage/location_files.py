@@ -31,6 +31,7 @@ from pinnace.storage.documents import (
     object_of,
 )
 from pinnace.storage.encoding import Document, decompress_stream, encode_list, encode_object, read_document
+from pinnace.storage.encryption import Encryption
 from pinnace.storage.errors import (
     NotLeading,
     ObjectNotFound,
@@ -43,6 +44,7 @@ from pinnace.storage.fenced import FencedStore
 from pinnace.storage.interface import ObjectStore, UploadsStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.own_settings import Signatures
+from pinnace.storage.sealed_files import SealedFiles
 
 T = TypeVar("T")
 
@@ -102,12 +104,19 @@ class LocationFiles:
         self._signatures = Signatures()
         self._clock = clock
         self._files = CheckedFiles(store, layout, self._signatures)
+        self._sealed = SealedFiles(store, layout, Encryption())
 
     def fenced(self, fence: Fence | None) -> Self:
         """This location, with writes that pass the fence, if there is one."""
         if fence is not None:
             self._store = FencedStore(self._store, fence)
             self._files = CheckedFiles(self._store, self._layout, self._signatures)
+            self._sealed = self._sealed.over(self._store)
+        return self
+
+    def encrypted(self, encryption: Encryption) -> Self:
+        """This location, whose backups are encrypted and decrypted so; without it, neither is done."""
+        self._sealed = SealedFiles(self._store, self._layout, encryption)
         return self
 
     def signed(self, signatures: Signatures) -> Self:
@@ -148,20 +157,25 @@ class LocationFiles:
         return await self._store.signed_url(key, ttl)
 
     def read_bytes(self, kind: str, name: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The stored bytes of a download target; raises ObjectNotFound on entering."""
+        """The content of a download target, decrypted.
+
+        Raises:
+            ObjectNotFound: on entering, if there is none.
+            UnreadableObject: on entering, if no identity opens it; or where it is damaged.
+        """
         at_once = kind == DownloadTargetKind.BACKUP_CONTENTS
-        return self._files.open(self.object_key(kind, name), at_once=at_once)
+        return self._sealed.open(self._files, self.object_key(kind, name), at_once=at_once)
 
     def read_range(
         self, kind: str, name: str, offset: int, length: int
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """A part of the stored bytes of a download target.
+        """A part of the content of a download target.
 
         Raises:
             RangesUnsupported: the store can only read whole objects.
             ObjectNotFound: as read_bytes().
         """
-        return self._files.open_range(self.object_key(kind, name), offset, length)
+        return self._sealed.open_range(self._files, self.object_key(kind, name), offset, length)
 
     @asynccontextmanager
     async def read_text(self, kind: str, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -193,7 +207,7 @@ class LocationFiles:
     async def _read(self, key: str, document: Document[T]) -> T | None:
         """A side file, None if it is missing."""
         try:
-            async with self._files.open(key) as stream:
+            async with self._sealed.open(self._files, key) as stream:
                 return await read_document(stream, document, key=key)
         except ObjectNotFound:
             return None
@@ -201,9 +215,20 @@ class LocationFiles:
             raise UnreadableObject(key, str(error)) from None
 
     async def _put_file(
-        self, key: str, path: Path, report: Callable[[int], None] | None = None
+        self,
+        key: str,
+        path: Path,
+        report: Callable[[int], None] | None = None,
+        *,
+        as_it_is: bool = False,
     ) -> StoredFile:
-        sent = CountedFile(path, report)
+        """Store a file, encrypted if its backup is.
+
+        Args:
+            report: called with the sizes of what was read, and the negative sum if it must be read again.
+            as_it_is: the file was encrypted before.
+        """
+        sent = CountedFile(path, report, None if as_it_is else await self._sealed.sealing(key))
         try:
             try:
                 await self._store.put(key, sent)
@@ -212,11 +237,13 @@ class LocationFiles:
             await self._check_size(key, sent.size_bytes)
         except StorageError:
             if report is not None:
-                report(-sent.size_bytes)
+                report(-sent.read_bytes)
             raise
         return sent.stored(key)
 
     async def _put(self, key: str, body: bytes) -> StoredFile:
+        if (sealing := await self._sealed.sealing(key)) is not None:
+            body = await in_thread(lambda: sealing.feed(body) + sealing.finish())
         await self._store.put(key, body)
         await self._check_size(key, len(body))
         return stored_bytes(key, body)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+from pinnace.age.identities import Identities
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.encryption import Encryption, recipients_of
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
@@ -104,6 +106,7 @@ def open_backup_store(
     environ: Mapping[str, str] = os.environ,
     others: OtherStores | None = None,
     own_networks: Sequence[IPNetwork] = (),
+    identities: Identities | None = None,
 ) -> BackupStore:
     """Open a location; the caller closes the result, which is an async context manager.
 
@@ -115,11 +118,13 @@ def open_backup_store(
         environ: where credentials are looked for otherwise.
         others: as for open_object_store().
         own_networks: of the cluster, for a tenant's location.
+        identities: open encrypted backups.
 
     Raises:
         StorageError: the location cannot be used as it is configured.
     """
     signatures = signatures_of(location.spec.config)
+    encryption = Encryption(recipients=recipients_of(location.spec.config), identities=identities)
     store = open_object_store(
         location.spec.provider or "",
         store_config(location, credentials_file=credentials_file),
@@ -128,9 +133,13 @@ def open_backup_store(
         others=others,
         addresses=addresses_of(location, own_networks),
     )
-    return BackupStore(
-        store,
-        Layout(clean_prefix(location.spec.object_storage.prefix)),
-        location=location.metadata.name,
-        read_only=location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY,
-    ).signed(signatures)
+    return (
+        BackupStore(
+            store,
+            Layout(clean_prefix(location.spec.object_storage.prefix)),
+            location=location.metadata.name,
+            read_only=location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY,
+        )
+        .signed(signatures)
+        .encrypted(encryption)
+    )

@@ -25,16 +25,19 @@ KEY_SECRET: Final = "signing.keySecret"  # noqa: S105 - where the key is, and no
 """`NAME` or `NAME/KEY`: the Secret of the private key in the namespace of the server that signs."""
 REQUIRE_SIGNATURE: Final = "requireSignature"
 """Whether backups without a signature of a trusted key are refused."""
+RECIPIENTS: Final = "encryption.recipients"
+"""Public keys that backups are encrypted to, separated by blanks or commas."""
 
 _SIGNING: Final = frozenset({TRUSTED_KEYS, KEY_FILE, KEY_SECRET, REQUIRE_SIGNATURE})
-OWN_SETTINGS: Final = _SIGNING
+OWN_SETTINGS: Final = _SIGNING | {RECIPIENTS}
 """What no store is given."""
-URL_SETTINGS: Final = (TRUSTED_KEYS, KEY_FILE, REQUIRE_SIGNATURE)
+URL_SETTINGS: Final = (TRUSTED_KEYS, KEY_FILE, REQUIRE_SIGNATURE, RECIPIENTS)
 """Those that a location's URL may have."""
 ENVIRONMENT: Final = {
     "PINNACE_SIGNING_KEY_FILE": KEY_FILE,
     "PINNACE_TRUSTED_KEYS": TRUSTED_KEYS,
     "PINNACE_REQUIRE_SIGNATURE": REQUIRE_SIGNATURE,
+    "PINNACE_RECIPIENTS": RECIPIENTS,
 }
 """Variables that stand for settings of a location without a server, also of a folder, which has no URL."""
 DEFAULT_SECRET_KEY: Final = "signing-key.pem"  # noqa: S105 - the name of a key in a Secret

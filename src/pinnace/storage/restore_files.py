@@ -11,8 +11,11 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import RestoredVolumeInfo
 from pinnace.storage.documents import StoredObjects
+from pinnace.storage.encryption import MOST_KEY_FILE_BYTES
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject, combined
+from pinnace.storage.interface import read_all
 from pinnace.storage.location_files import LocationFiles
+from pinnace.storage.sealed_files import key_owner
 from pinnace.storage.writer_claim import ClaimSubject, WriterClaim
 
 
@@ -28,6 +31,25 @@ class RestoreFiles(LocationFiles):
         """Whether there is any file of a restore, besides the claim on its name."""
         keys = await self._store.list_keys(self._layout.restore_directory(restore))
         return any(key != self._layout.restore_claim(restore) for key in keys)
+
+    async def share_key(self, restore: str, backup: str) -> None:
+        """Encrypt the files of a restore by the key of its backup, if that has one.
+
+        Raises:
+            UnreadableObject: the key cannot be opened.
+        """
+        layout = self._layout
+        owner = key_owner(layout, layout.restore_metadata(restore))
+        source = key_owner(layout, layout.backup_metadata(backup))
+        assert owner is not None, "their metadata lie in their directories"
+        assert source is not None, "their metadata lie in their directories"
+        files = await self._sealed.key_files(source)
+        if not files:
+            return
+        await self._sealed.follow(owner, source)
+        for key in files:
+            content = await read_all(self._store, key, limit_bytes=MOST_KEY_FILE_BYTES)
+            await self._put(owner.key_file(source.number(key)), content)
 
     async def put_restore_log(self, restore: str, log: Path) -> None:
         """Store the gzip'd log of a restore. (docs/spec: STO 4)"""

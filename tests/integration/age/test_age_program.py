@@ -8,8 +8,9 @@ import pytest
 from hack.cluster import binaries
 from hack.cluster.errors import ProgramUnavailable
 from pinnace.age.identities import Identities
-from pinnace.age.payload import CHUNK_BYTES, Sealing, Unsealing
+from pinnace.age.payload import Sealing, Unsealing
 from pinnace.age.recipients import parse_recipients, wrap
+from pinnace.age.sizes import CHUNK_BYTES
 from pinnace.age.x25519 import X25519Identity
 
 IDENTITY = X25519Identity.generate()

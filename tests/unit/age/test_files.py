@@ -8,15 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pinnace.age.errors import AgeError, InvalidIdentity, InvalidRecipient, MalformedFile, NoIdentityMatches
-from pinnace.age.payload import (
-    CHUNK_BYTES,
-    OWN_HEAD_BYTES,
-    SEALED_BYTES,
-    Chunks,
-    Sealing,
-    Unsealing,
-    sealed_size,
-)
+from pinnace.age.payload import Chunks, Sealing, Unsealing
+from pinnace.age.sizes import CHUNK_BYTES, OWN_HEAD_BYTES, SEALED_BYTES, content_size, sealed_size
 from pinnace.age.x25519 import X25519Identity, X25519Recipient
 
 IDENTITY = X25519Identity.generate()
@@ -47,6 +40,7 @@ def test_files_open_in_both_directions_with_another_implementation(size: int) ->
     content = pattern(size)
     ours = sealed(content)
     assert len(ours) == sealed_size(size)
+    assert content_size(len(ours)) == size
     assert pyrage.decrypt(ours, [THEIRS]) == content
     theirs = io.BytesIO()
     pyrage.encrypt_io(io.BytesIO(content), theirs, [THEIRS.to_public()])
@@ -150,6 +144,7 @@ def test_headers_beyond_the_limits_are_refused_without_an_end() -> None:
         "AGE1x",
         "a" * 100,
     ],
+    ids=range(7),
 )
 def test_a_mistyped_recipient_is_refused(text: str) -> None:
     with pytest.raises(InvalidRecipient):

@@ -143,6 +143,7 @@ def test_what_is_no_file_of_identities_is_refused_without_repeating_secrets(data
         (f"{public(SSH_KEY)} {AGE_KEY.secret_text()}", "a private key stands where recipients belong"),
         ("age1yubikey1qqqq", "cannot be read"),
     ],
+    ids=range(11),
 )
 def test_recipients_that_cannot_be_used_are_refused(text: str, expected: str) -> None:
     with pytest.raises(InvalidRecipient, match=expected) as refused:

@@ -89,9 +89,12 @@ async def preview(settings: Settings, backup: Backup, *, form: str | None, progr
 async def _prepared(settings: Settings, client: KubeClient, backup: Backup, discovery: Discovery) -> Backup:
     """The Backup completed as a server does. Raises InvalidInput with all problems."""
     if settings.location is not None:
+        from pinnace.cli.identities import given_identities
         from pinnace.client.location import LocationBackend
 
-        async with LocationBackend.open(settings.location, caller(), namespace=settings.namespace) as opened:
+        async with LocationBackend.open(
+            settings.location, caller(), namespace=settings.namespace, identities=given_identities(settings)
+        ) as opened:
             locations = [opened.location]
         snapshot_locations: Sequence[VolumeSnapshotLocation] = []
     else:

@@ -169,6 +169,7 @@ async def _open_deleter(request: _Request, *, names_place: bool = False) -> Asyn
     settings, kind, options = request.settings, request.kind, request.options
     if settings.location is not None:
         from pinnace.cli.common.location_deletion import LocationDeleter
+        from pinnace.cli.identities import given_identities
         from pinnace.client.location import LocationBackend
 
         async def delete_volume_data(location: LocationBackend, backup: str) -> None:
@@ -176,7 +177,9 @@ async def _open_deleter(request: _Request, *, names_place: bool = False) -> Asyn
                 deletion: VolumeDataDeletion = loaded(request.volume_data)
                 await deletion(settings, location, backup, options)
 
-        async with LocationBackend.open(settings.location, caller()) as local:
+        async with LocationBackend.open(
+            settings.location, caller(), identities=given_identities(settings)
+        ) as local:
             if names_place:
                 complain(f"Deleting from {local.title}.")
             yield LocationDeleter(local, kind, delete_volume_data=delete_volume_data)

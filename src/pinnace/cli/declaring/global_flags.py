@@ -25,6 +25,11 @@ class GlobalFlags(Options, section=Section.CONNECTION):
         value=Value("FOLDER|URL", CompletionSource.FOLDERS),
         help="Work without a server on this location: a folder or s3://bucket/prefix.",
     )
+    identity_file: str | None = flag(
+        default=None,
+        value=FILE,
+        help="Private keys that open encrypted backups, of age or ssh; default $PINNACE_IDENTITY_FILE.",
+    )
     features: list[str] | None = flag(
         type=CommaList(may_be_empty=True),
         default=None,

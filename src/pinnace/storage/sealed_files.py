@@ -1,0 +1,373 @@
+"""Reads and writes encrypted files of a location: all whose names end in `.gz`, of backups with a key file.
+
+A backup has a key of its own, an age identity. Its key files, `<backup>-pinnace-keys.json` and further ones
+with numbers, hold it wrapped for the recipients; the newest that can be opened counts. The files of a restore
+have a copy of the key files of its backup. (docs/adr/124)
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pinnace.age.errors import AgeError, MalformedFile, NoIdentityMatches
+from pinnace.age.header import MAGIC, is_age
+from pinnace.age.sizes import CHUNK_BYTES, OWN_HEAD_BYTES, SEALED_BYTES, content_size
+from pinnace.aio.blocking import in_thread
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Coded
+from pinnace.storage.checked_files import CheckedFiles
+from pinnace.storage.encryption import MOST_KEY_FILE_BYTES, Encryption, key_file, open_key_file
+from pinnace.storage.errors import RangesUnsupported, UnreadableObject
+from pinnace.storage.interface import ObjectStore, read_all
+from pinnace.storage.layout import Layout
+
+if TYPE_CHECKING:  # cryptography is loaded where something is encrypted only
+    from pinnace.age.payload import Chunks, Sealing
+    from pinnace.age.x25519 import X25519Identity
+
+_MOST_KEY_FILES: Final = 100
+"""Of one backup; each is tried at most once."""
+_CHUNKS_AT_ONCE: Final = 16
+
+
+class IdentityMissing(Coded, UnreadableObject):
+    """A file is encrypted, and no identity was given."""
+
+    notice_code = Code.IDENTITY_MISSING
+
+
+class IdentityRefused(Coded, UnreadableObject):
+    """A file is encrypted, and none of the given identities opens it."""
+
+    notice_code = Code.IDENTITY_REFUSED
+
+
+class EncryptionBroken(Coded, UnreadableObject):
+    """An encrypted file, or a key file, is not as it was written."""
+
+    notice_code = Code.ENCRYPTION_BROKEN
+
+
+class KeyOwner(msgspec.Struct, frozen=True):
+    """The backup or restore that a file belongs to.
+
+    Attributes:
+        directory: of its files.
+        key_files: the key files' keys up to the number.
+        backup: whose key it has; None if any is right, as that of a restore.
+    """
+
+    name: str
+    directory: str
+    key_files: str
+    backup: str | None
+
+    def key_file(self, number: int = 1) -> str:
+        """The key of a key file; the first has no number."""
+        return f"{self.key_files}{'' if number == 1 else f'.{number}'}.json"
+
+    def number(self, key: str) -> int:
+        """The number of a key file; 0 for other files."""
+        found = re.fullmatch(re.escape(self.key_files) + r"(?:\.([1-9][0-9]{0,3}))?\.json", key)
+        return int(found[1] or 1) if found else 0
+
+
+class SealedFiles:
+    """The files of one location, plain ones too."""
+
+    def __init__(self, store: ObjectStore, layout: Layout, encryption: Encryption) -> None:
+        self._store = store
+        self._layout = layout
+        self._encryption = encryption
+        self._identities: dict[str, X25519Identity | None] = {}
+        self._chunks: dict[str, tuple[Chunks, int]] = {}
+
+    def over(self, store: ObjectStore) -> "SealedFiles":
+        """The same over another store."""
+        return SealedFiles(store, self._layout, self._encryption)
+
+    def new_key(self, owner: KeyOwner) -> bytes | None:
+        """Make a key for a backup that begins, and return the content of its key file; None for a plain one.
+
+        Files of the backup are encrypted from now on.
+        """
+        if not self._encryption.recipients:
+            self._identities.pop(owner.directory, None)
+            return None
+        from pinnace.age.x25519 import X25519Identity
+
+        identity = X25519Identity.generate()
+        self._identities[owner.directory] = identity
+        return key_file(identity, owner.name, self._encryption.recipients)
+
+    async def follow(self, owner: KeyOwner, former: KeyOwner) -> None:
+        """Encrypt the files of one owner by the key of another. Raises UnreadableObject."""
+        self._identities[owner.directory] = await self._identity(former, former.key_file())
+
+    async def require_key(self, key: str) -> None:
+        """Check that the identity for an encrypted file is known.
+
+        Raises:
+            IdentityMissing, IdentityRefused, EncryptionBroken: it is not.
+        """
+        if (owner := self._owner(key)) is not None:
+            await self._identity(owner, key)
+
+    async def key_files(self, owner: KeyOwner) -> list[str]:
+        """The keys of the key files of a backup or restore, the newest first."""
+        keys = [key for key in await self._store.list_keys(owner.directory) if owner.number(key)]
+        return sorted(keys, key=owner.number, reverse=True)[:_MOST_KEY_FILES]
+
+    async def sealing(self, key: str) -> "Sealing | None":
+        """What encrypts a file that is to be written; None if it is plain.
+
+        Raises:
+            IdentityMissing, IdentityRefused: its backup is encrypted, and its key cannot be opened.
+        """
+        owner = self._owner(key)
+        if owner is None or not (owner.directory in self._identities or self._encryption.is_used):
+            return None
+        identity = await self._identity(owner, key)
+        if identity is None:
+            return None
+        from pinnace.age.payload import Sealing
+
+        return Sealing(identity.recipient)
+
+    @asynccontextmanager
+    async def open(
+        self, files: CheckedFiles, key: str, *, at_once: bool = False
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The content of a file, decrypted while it is read.
+
+        Args:
+            files: the stored files.
+            at_once: see CheckedFiles.open().
+
+        Raises:
+            ObjectNotFound: there is no such file.
+            IdentityMissing, IdentityRefused: on entering.
+            EncryptionBroken: on entering or at the damaged place; what came before is authentic.
+        """
+        async with AsyncExitStack() as stack:
+            stream = await stack.enter_async_context(files.open(key, at_once=at_once))
+            owner = self._owner(key)
+            if owner is None:
+                yield stream
+                return
+            start = b""
+            while len(start) < len(MAGIC) and (block := await anext(stream, b"")):
+                start += block
+            identity = await self._identity_of_read(owner, key, encrypted=is_age(start))
+            if identity is None:
+                yield await stack.enter_async_context(aclosing(_after(start, stream)))
+            else:
+                yield await stack.enter_async_context(aclosing(_unsealed(start, stream, identity, key)))
+
+    @asynccontextmanager
+    async def open_range(
+        self, files: CheckedFiles, key: str, offset: int, length: int
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A part of the content of a file. Its header and its last chunk are read once, and checked.
+
+        Raises:
+            RangesUnsupported: the store reads whole objects only, or another program encrypted the file.
+            Others as `open`.
+        """
+        owner, identity = self._owner(key), None
+        if owner is not None and (owner.directory in self._identities or self._encryption.is_used):
+            identity = await self._identity(owner, key)
+        if identity is None:
+            async with files.open_range(key, offset, length) as stream:
+                yield stream
+            return
+        chunks, size_bytes = await self._opened_chunks(files, key, identity)
+        if offset >= chunks.plain_bytes(size_bytes):
+            raise EncryptionBroken(key, f"it has no content from byte {offset} on")
+        first, final = offset // CHUNK_BYTES, chunks.last(size_bytes)
+        last = min((offset + length - 1) // CHUNK_BYTES, final)
+        place = chunks.place(first)
+        wanted = min(chunks.place(last + 1), size_bytes) - place
+        async with files.open_range(key, place, wanted) as stream:
+            opened = _opened_range(stream, key, chunks, first, final)
+            async with aclosing(_cut(opened, offset - first * CHUNK_BYTES, length)) as content:
+                yield content
+
+    async def content_bytes(self, key: str) -> int:
+        """The size of the content of a file. No identity is needed. Raises ObjectNotFound."""
+        size_bytes, owner = await self._store.size(key), self._owner(key)
+        if owner is None or not await self._is_encrypted(owner):
+            return size_bytes
+        return content_size(size_bytes)
+
+    async def _is_encrypted(self, owner: KeyOwner) -> bool:
+        if (known := self._identities.get(owner.directory, owner)) is not owner:
+            return known is not None
+        return bool(await self.key_files(owner))
+
+    async def _opened_chunks(
+        self, files: CheckedFiles, key: str, identity: "X25519Identity"
+    ) -> "tuple[Chunks, int]":
+        """The chunks of a file, of which the last was checked, and the size of the file."""
+        if key not in self._chunks:
+            from pinnace.age.payload import Chunks
+
+            size_bytes = await self._store.size(key)
+            try:
+                head = await _range(files, key, 0, min(OWN_HEAD_BYTES, size_bytes))
+                chunks = Chunks.after_header(head, identity)
+                if chunks is None:
+                    raise RangesUnsupported(key)
+                last = chunks.last(size_bytes)
+                place = chunks.place(last)
+                chunks.open(last, await _range(files, key, place, size_bytes - place), last=True)
+            except AgeError as error:
+                raise _broken(key, error) from None
+            self._chunks[key] = chunks, size_bytes
+        return self._chunks[key]
+
+    async def _identity_of_read(
+        self, owner: KeyOwner, key: str, *, encrypted: bool
+    ) -> "X25519Identity | None":
+        """The identity for a file that is read; None if it is plain, and has to be."""
+        if not encrypted and not (owner.directory in self._identities or self._encryption.is_used):
+            return None
+        if not encrypted:
+            if await self._is_encrypted(owner):
+                raise EncryptionBroken(
+                    key, "it is not encrypted though its backup is: somebody has exchanged it"
+                )
+            return None
+        identity = await self._identity(owner, key)
+        if identity is None:
+            raise EncryptionBroken(
+                key,
+                f"it is encrypted, and its key file {owner.key_file()!r} is gone: get that back from a"
+                " copy or an older version of the bucket",
+            )
+        return identity
+
+    async def _identity(self, owner: KeyOwner, key: str) -> "X25519Identity | None":
+        """The key of a backup or restore; None if it has none, and is plain."""
+        if owner.directory not in self._identities:
+            files = await self.key_files(owner)
+            self._identities[owner.directory] = await self._opened(owner, files, key) if files else None
+        return self._identities[owner.directory]
+
+    async def _opened(self, owner: KeyOwner, files: list[str], key: str) -> "X25519Identity":
+        identities = self._encryption.identities
+        if identities is None:
+            raise IdentityMissing(key, f"{owner.name!r} is encrypted, and no identity was given")
+        broken: EncryptionBroken | None = None
+        for name in files:
+            try:
+                data = await read_all(self._store, name, limit_bytes=MOST_KEY_FILE_BYTES)
+                return await in_thread(open_key_file, data, owner.backup, identities)
+            except NoIdentityMatches:
+                continue
+            except MalformedFile as error:
+                broken = broken or EncryptionBroken(name, str(error))
+            except UnreadableObject as error:
+                broken = broken or EncryptionBroken(name, error.reason)
+        if broken is not None:
+            raise broken
+        raise IdentityRefused(key, f"none of the given identities opens the key of {owner.name!r}")
+
+    def _owner(self, key: str) -> KeyOwner | None:
+        """The owner of a file that may be encrypted; None for others."""
+        if not key.endswith(".gz"):
+            return None
+        return key_owner(self._layout, key)
+
+
+def key_owner(layout: Layout, key: str) -> KeyOwner | None:
+    """The backup or restore with a key in its directory, parked or not."""
+    directory = f"{key.rpartition('/')[0]}/"
+    for parent, before in ((layout.backups, ""), (layout.restores, "restore-")):
+        if directory != parent and directory.startswith(parent):
+            name = directory.removeprefix(parent).partition("/")[0]
+            backup = name if parent == layout.backups else None
+            return KeyOwner(name, directory, f"{directory}{before}{name}-pinnace-keys", backup)
+    return None
+
+
+async def _after(start: bytes, stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    if start:
+        yield start
+    async for block in stream:
+        yield block
+
+
+async def _unsealed(
+    start: bytes, stream: AsyncIterator[bytes], identity: "X25519Identity", key: str
+) -> AsyncGenerator[bytes, None]:
+    from pinnace.age.payload import Unsealing
+
+    unsealing = Unsealing(identity)
+
+    def fed(block: bytes) -> bytes:
+        return b"".join(unsealing.feed(block))
+
+    try:
+        async for block in _after(start, stream):
+            if content := await in_thread(fed, block):
+                yield content
+        if content := await in_thread(unsealing.finish):
+            yield content
+    except AgeError as error:
+        raise _broken(key, error) from None
+
+
+async def _opened_range(
+    stream: AsyncIterator[bytes], key: str, chunks: "Chunks", number: int, last: int
+) -> AsyncGenerator[bytes, None]:
+    """The content of whole chunks, from that with the number on."""
+    held = bytearray()
+
+    def opened(ready: bytes, number: int) -> Iterator[bytes]:
+        for place in range(0, len(ready), SEALED_BYTES):
+            piece = ready[place : place + SEALED_BYTES]
+            yield chunks.open(number, piece, last=number == last)
+            number += 1
+
+    def joined(ready: bytes, number: int) -> bytes:
+        return b"".join(opened(ready, number))
+
+    try:
+        async for block in stream:
+            held += block
+            whole = len(held) // SEALED_BYTES
+            if whole >= _CHUNKS_AT_ONCE:
+                ready = bytes(held[: whole * SEALED_BYTES])
+                del held[: len(ready)]
+                yield await in_thread(joined, ready, number)
+                number += whole
+        if held:
+            yield await in_thread(joined, bytes(held), number)
+    except AgeError as error:
+        raise _broken(key, error) from None
+
+
+async def _cut(stream: AsyncGenerator[bytes, None], skipped: int, length: int) -> AsyncGenerator[bytes, None]:
+    async with aclosing(stream):
+        async for block in stream:
+            content = block[skipped : skipped + length]
+            skipped, length = max(0, skipped - len(block)), length - len(content)
+            if content:
+                yield content
+
+
+async def _range(files: CheckedFiles, key: str, offset: int, length: int) -> bytes:
+    async with files.open_range(key, offset, length) as stream:
+        return b"".join([block async for block in stream])
+
+
+def _broken(key: str, error: AgeError) -> UnreadableObject:
+    if isinstance(error, NoIdentityMatches):
+        reason = "it is encrypted to another key than that of its backup: somebody has exchanged it"
+    else:
+        reason = str(error)
+    return EncryptionBroken(key, f"{reason}; get it back from a copy or an older version of the bucket")

@@ -1,0 +1,343 @@
+"""Encrypted backups in a location: what is plain, who opens what, and what an attacker may exchange."""
+
+import gzip
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator
+from contextlib import _AsyncGeneratorContextManager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyrage
+import pytest
+
+from pinnace.age.header import Stanza, write_header
+from pinnace.age.identities import Identities
+from pinnace.age.recipients import parse_recipients
+from pinnace.age.sizes import CHUNK_BYTES
+from pinnace.age.x25519 import X25519Identity
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup
+from pinnace.storage.backup_files import BackupFiles, FinalFiles, encode_metadata
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.encryption import Encryption, key_file
+from pinnace.storage.errors import StoreConfigError
+from pinnace.storage.filesystem.store import FilesystemStore
+from pinnace.storage.layout import Layout
+from pinnace.storage.location_url import location_from_url
+from pinnace.storage.open import open_backup_store
+from pinnace.storage.sealed_files import EncryptionBroken, IdentityMissing, IdentityRefused
+
+ALICE, BOB = X25519Identity.generate(), X25519Identity.generate()
+CONTENTS = bytes(number % 251 for number in range(3 * CHUNK_BYTES + 77))
+
+
+def identities(*keys: X25519Identity) -> Identities:
+    return Identities.parse("\n".join(key.secret_text() for key in keys).encode())
+
+
+class Counted(FilesystemStore):
+    """Counts requests."""
+
+    ranged = 0
+
+    def get_range(
+        self, key: str, offset: int, length: int
+    ) -> "_AsyncGeneratorContextManager[AsyncIterator[bytes], None]":
+        self.ranged += 1
+        return super().get_range(key, offset, length)
+
+
+class Place:
+    """A location in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "bucket").mkdir()
+        self.store = self._store()
+
+    def _store(self) -> Counted:
+        return Counted(self.folder / "bucket")
+
+    def open(
+        self, *, recipients: str = "", keys: Identities | None = None, layout: Layout | None = None
+    ) -> BackupStore:
+        self.store = self._store()
+        return BackupStore(
+            self.store,
+            layout or Layout(""),
+            location="default",
+        ).encrypted(
+            Encryption(recipients=parse_recipients(recipients) if recipients else (), identities=keys)
+        )
+
+    async def back_up(self, name: str, recipients: str = f"{ALICE.recipient} {BOB.recipient}") -> BackupStore:
+        store = self.open(recipients=recipients)
+        (self.folder / "log").write_bytes(gzip.compress(b"the log"))
+        (self.folder / "contents").write_bytes(CONTENTS)
+        files = BackupFiles(
+            name=name,
+            metadata=orjson.dumps({"kind": "Backup", "metadata": {"name": name}}),
+            contents=self.folder / "contents",
+            index=self.folder / "log",
+            log=self.folder / "log",
+            resource_list={"v1/ConfigMap": ["app/secret-name"]},
+            results={"errors": {}, "warnings": {}},
+        )
+        await store.put_backup(files)
+        return store
+
+    def path(self, name: str, suffix: str) -> Path:
+        return self.folder / "bucket" / "backups" / name / f"{name}{suffix}"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+async def contents(store: BackupStore, name: str = "b1") -> bytes:
+    async with store.read_bytes("BackupContents", name) as stream:
+        return b"".join([block async for block in stream])
+
+
+async def part(store: BackupStore, offset: int, length: int) -> bytes:
+    async with store.read_range("BackupContents", "b1", offset, length) as stream:
+        return b"".join([block async for block in stream])
+
+
+async def test_all_but_metadata_and_key_is_encrypted_and_each_recipient_opens_it(place: Place) -> None:
+    writing = await place.back_up("b1")
+    files = {path.name: path.read_bytes() for path in place.path("b1", "").parent.iterdir()}
+    plain = {name for name, data in files.items() if not data.startswith(b"age-encryption.org/v1\n")}
+    assert plain == {"velero-backup.json", "b1-pinnace-keys.json"}
+    assert not any(b"secret-name" in data for data in files.values())
+    assert await contents(writing) == CONTENTS  # while the run has the key, such as to wait for operations
+    for identity in (ALICE, BOB):
+        store = place.open(keys=identities(identity))
+        assert await contents(store) == CONTENTS
+        assert await store.read_resource_list("b1") == {"v1/ConfigMap": ["app/secret-name"]}
+        assert await store.contents_size("b1") == len(CONTENTS)
+        async with store.read_text("BackupLog", "b1") as log:
+            assert b"".join([block async for block in log]) == b"the log"
+    assert await place.open().contents_size("b1") == len(CONTENTS)
+
+
+async def test_files_open_without_this_program(place: Place) -> None:
+    """By `jq -r .age | base64 -d | age -d -i key` and `age -d`, here by another implementation of age."""
+    await place.back_up("b1")
+    wrapped = b64decode(orjson.loads(place.path("b1", "-pinnace-keys.json").read_bytes())["age"])
+    key = pyrage.decrypt(wrapped, [pyrage.x25519.Identity.from_str(ALICE.secret_text())]).decode()
+    own = pyrage.x25519.Identity.from_str(key.splitlines()[1])
+    assert pyrage.decrypt(place.path("b1", ".tar.gz").read_bytes(), [own]) == CONTENTS
+
+
+@pytest.mark.parametrize(
+    ("keys", "error"), [(None, IdentityMissing), (identities(X25519Identity.generate()), IdentityRefused)]
+)
+async def test_without_the_right_identity_there_is_one_error(
+    place: Place, keys: Identities | None, error: type[Exception]
+) -> None:
+    await place.back_up("b1")
+    store = place.open(keys=keys)
+    for reading in (contents(store), store.read_resource_list("b1"), store.require_key("b1")):
+        with pytest.raises(error):
+            await reading
+    with pytest.raises(error):
+        await store.share_key("r1", "b1")
+    assert not (place.folder / "bucket" / "restores").exists()
+    assert (await store.read_raw_backup("b1"))["metadata"] == {"name": "b1"}
+
+
+async def test_two_backups_have_two_keys(place: Place) -> None:
+    await place.back_up("b1")
+    await place.back_up("b2")
+    place.path("b1", ".tar.gz").write_bytes(place.path("b2", ".tar.gz").read_bytes())
+    with pytest.raises(EncryptionBroken, match="encrypted to another key"):
+        await contents(place.open(keys=identities(ALICE)))
+
+
+def of_somebody_else(data: bytes) -> bytes:
+    return bytes(pyrage.encrypt(b"x", [pyrage.x25519.Identity.generate().to_public()]))
+
+
+def other_key(data: bytes) -> bytes:
+    return key_file(X25519Identity.generate(), "b1", parse_recipients(str(ALICE.recipient)))
+
+
+def key_of_other_backup(data: bytes) -> bytes:
+    return key_file(X25519Identity.generate(), "b2", parse_recipients(str(ALICE.recipient)))
+
+
+def scrypt(data: bytes) -> bytes:
+    wrapped = write_header([Stanza(("scrypt", "A" * 22, "24"), bytes(32))], bytes(16)) + bytes(32)
+    return orjson.dumps({"version": 1, "age": b64encode(wrapped).decode()})
+
+
+@pytest.mark.parametrize(
+    ("suffix", "change", "text"),
+    [
+        (".tar.gz", lambda data: data[:-1], "cut off"),
+        (".tar.gz", lambda data: data[: 184 + 65552], "cut off"),
+        (".tar.gz", lambda data: data[:100], "cut off"),
+        (".tar.gz", lambda data: CONTENTS, "not encrypted though its backup is"),
+        (
+            ".tar.gz",
+            lambda data: pyrage.encrypt(b"x", [pyrage.x25519.Identity.generate().to_public()]),
+            "another",
+        ),
+        ("-pinnace-keys.json", other_key, "encrypted to another key"),
+        ("-pinnace-keys.json", key_of_other_backup, "key file of another backup"),
+        ("-pinnace-keys.json", lambda data: b"{}", "no key file"),
+        ("-pinnace-keys.json", lambda data: b"[" * 1000, "no key file"),
+        ("-pinnace-keys.json", lambda data: b"x" * 500_000, "larger than|more than"),
+        ("-pinnace-keys.json", scrypt, "passphrase"),
+        ("-pinnace-keys.json", lambda data: None, "key file 'backups/b1/b1-pinnace-keys.json' is gone"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_what_an_attacker_exchanges_is_found(place: Place, suffix: str, change: Any, text: str) -> None:
+    await place.back_up("b1")
+    path = place.path("b1", suffix)
+    if (changed := change(path.read_bytes())) is None:
+        path.unlink()
+    else:
+        path.write_bytes(changed)
+    with pytest.raises(EncryptionBroken, match=text):
+        await contents(place.open(keys=identities(ALICE)))
+
+
+async def test_a_copied_backup_does_not_pass_for_one_of_another_name(place: Place) -> None:
+    await place.back_up("b1")
+    directory = place.path("b2", "").parent
+    directory.mkdir()
+    for path in place.path("b1", "").parent.iterdir():
+        (directory / path.name.replace("b1", "b2")).write_bytes(path.read_bytes())
+    with pytest.raises(EncryptionBroken, match="key file of another backup"):
+        await contents(place.open(keys=identities(ALICE)), "b2")
+
+
+@pytest.mark.parametrize(
+    ("offset", "length"),
+    [(0, 1), (0, len(CONTENTS)), (CHUNK_BYTES - 1, 2), (CHUNK_BYTES, CHUNK_BYTES), (len(CONTENTS) - 5, 100)],
+)
+async def test_a_range_costs_two_requests_more_once(place: Place, offset: int, length: int) -> None:
+    await place.back_up("b1")
+    store = place.open(keys=identities(ALICE))
+    assert await part(store, offset, length) == CONTENTS[offset : offset + length]
+    assert place.store.ranged == 3
+    assert await part(store, offset, length) == CONTENTS[offset : offset + length]
+    assert place.store.ranged == 4
+
+
+async def test_a_range_of_a_file_that_lost_its_end_is_refused(place: Place) -> None:
+    await place.back_up("b1")
+    path = place.path("b1", ".tar.gz")
+    path.write_bytes(path.read_bytes()[: 184 + 2 * 65552])
+    with pytest.raises(EncryptionBroken):
+        await part(place.open(keys=identities(ALICE)), 0, 10)
+
+
+async def test_the_files_of_a_restore_have_the_key_of_the_backup(place: Place) -> None:
+    await place.back_up("b1")
+    store = place.open(keys=identities(ALICE))
+    await store.share_key("r1", "b1")
+    await store.put_restore_results("r1", {"errors": {"app": ["secret-name"]}})
+    stored = place.folder / "bucket/restores/r1/restore-r1-results.gz"
+    assert stored.read_bytes().startswith(b"age-encryption.org")
+    assert await place.open(keys=identities(BOB)).read_restore_results("r1") == {
+        "errors": {"app": ["secret-name"]}
+    }
+    with pytest.raises(IdentityMissing):
+        await place.open().read_restore_results("r1")
+
+
+async def test_a_plain_backup_stays_plain_in_a_location_that_is_encrypted_now(place: Place) -> None:
+    await place.back_up("b1", recipients="")
+    store = place.open(recipients=str(ALICE.recipient), keys=identities(ALICE))
+    assert await contents(store) == CONTENTS
+    assert await part(store, 5, 5) == CONTENTS[5:10]
+    await store.put_index("b1", place.folder / "log")
+    await store.share_key("r1", "b1")
+    assert not place.path("b1", "-pinnace-index.json.gz").read_bytes().startswith(b"age")
+    assert not (place.folder / "bucket/restores").exists()
+
+
+async def test_an_index_of_an_encrypted_backup_is_not_written_plain(place: Place) -> None:
+    await place.back_up("b1")
+    with pytest.raises(IdentityMissing):
+        await place.open(recipients=str(BOB.recipient)).put_index("b1", place.folder / "log")
+    await place.open(keys=identities(ALICE)).put_index("b1", place.folder / "log")
+    assert place.path("b1", "-pinnace-index.json.gz").read_bytes().startswith(b"age")
+
+
+async def test_the_newest_key_file_that_opens_counts(place: Place) -> None:
+    await place.back_up("b1", recipients=str(ALICE.recipient))
+    first = place.path("b1", "-pinnace-keys.json")
+    first.rename(place.path("b1", "-pinnace-keys.2.json"))
+    first.write_bytes(other_key(b""))
+    place.path("b1", "-pinnace-keys.10.json").write_bytes(
+        key_file(X25519Identity.generate(), "b1", parse_recipients(str(BOB.recipient)))
+    )
+    assert await contents(place.open(keys=identities(ALICE))) == CONTENTS
+
+
+async def test_key_files_of_a_former_backup_are_removed(place: Place) -> None:
+    directory = place.path("b1", "").parent
+    directory.mkdir(parents=True)
+    place.path("b1", "-pinnace-keys.2.json").write_bytes(other_key(b""))
+    await place.back_up("b1")
+    assert await contents(place.open(keys=identities(ALICE))) == CONTENTS
+
+
+@pytest.mark.parametrize("text", ["", "age1x", ALICE.secret_text()], ids=["none", "cut off", "private"])
+def test_recipients_that_cannot_be_read_refuse_the_location(tmp_path: Path, text: str) -> None:
+    location = location_from_url(str(tmp_path))
+    location.spec.config["encryption.recipients"] = text
+    with pytest.raises(StoreConfigError, match=r"config\.encryption\.recipients: ") as refused:
+        open_backup_store(location)
+    assert ALICE.secret_text()[20:40] not in str(refused.value)
+
+
+async def test_recipients_come_from_the_environment_for_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PINNACE_RECIPIENTS", str(ALICE.recipient))
+    location = location_from_url(str(tmp_path))
+    assert location.spec.config["encryption.recipients"] == str(ALICE.recipient)
+    url = location_from_url(f"s3://bucket/x?region=y&encryption.recipients={BOB.recipient}")
+    assert url.spec.config["encryption.recipients"] == str(BOB.recipient)
+    async with open_backup_store(location) as store:
+        assert await store.list_backups() == []
+
+
+async def test_a_backup_that_waited_keeps_the_key_that_it_was_parked_with(
+    place: Place, tmp_path: Path
+) -> None:
+    waiting = place.open(recipients=str(ALICE.recipient))
+    log = place.folder / "log"
+    log.write_bytes(gzip.compress(b"before"))
+    (place.folder / "contents").write_bytes(CONTENTS)
+    metadata = encode_metadata(Backup(metadata=ObjectMeta(name="b1", namespace="velero")))
+    parked = BackupFiles(
+        name="b1",
+        metadata=metadata,
+        contents=place.folder / "contents",
+        log=log,
+        resource_list={"v1/Pod": ["app/p"]},
+    )
+    await waiting.parked().put_backup(parked)
+    finished = Backup(metadata=ObjectMeta(name="b1", namespace="velero"))
+    log.write_bytes(gzip.compress(b"after"))
+    final = FinalFiles(log=log, resource_list={"v1/Pod": ["app/q"]})
+    (folder := tmp_path / "parked").mkdir()
+    with pytest.raises(IdentityMissing):  # another process, after a crash
+        await place.open(recipients=str(BOB.recipient)).finish_backup(final, finished, folder)
+    assert not place.path("b1", ".tar.gz").exists()
+    await waiting.finish_backup(final, finished, folder)
+    store = place.open(keys=identities(ALICE))
+    assert await contents(store) == CONTENTS
+    assert await store.read_resource_list("b1") == {"v1/Pod": ["app/q"]}
+    async with store.read_text("BackupLog", "b1") as text:
+        assert b"".join([block async for block in text]) == b"after"
+    assert not place.path("b1", "").parent.joinpath("pinnace-parked").exists()
