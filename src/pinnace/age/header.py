@@ -108,7 +108,7 @@ def decode_base64(text: bytes) -> bytes:
 
 
 def derive(key: bytes, *, salt: bytes, info: bytes) -> bytes:
-    """32 bytes by HKDF-SHA-256. (RFC 5869, of whose output one block is enough)"""
+    """32 bytes by HKDF-SHA-256, the first block of its output. (RFC 5869)"""
     return hmac.digest(hmac.digest(salt or bytes(32), key, "sha256"), info + b"\1", "sha256")
 
 

@@ -28,7 +28,7 @@ _IDENTITY_PREFIX: Final = "age-secret-key-"
 
 
 class X25519Recipient(msgspec.Struct, frozen=True):
-    """A public key, to which files are encrypted."""
+    """A public key; its holder's files are encrypted to it."""
 
     public: bytes
 

@@ -101,7 +101,7 @@ class LocationBackend:
         caller = caller or Caller()
         try:
             location = location_from_url(url, namespace=namespace)
-            store = open_backup_store(location, create=create, identities=identities)
+            store = open_backup_store(location, create=create).opened_by(identities)
         except StorageError as error:
             # Texts about a setting that is missing speak of the config of an object, which no URL has.
             lacks_setting = "://" in url and " config" in str(error)

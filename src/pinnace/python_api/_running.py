@@ -141,7 +141,7 @@ async def opened_location(
         found.spec.config.pop(RECIPIENTS, None)
     if location.recipients:
         found.spec.config[RECIPIENTS] = ", ".join(location.recipients)
-    async with open_backup_store(found, create=create, identities=_identities(location)) as store:
+    async with open_backup_store(found, create=create).opened_by(_identities(location)) as store:
         yield found, store
 
 

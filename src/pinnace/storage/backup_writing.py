@@ -458,7 +458,7 @@ class BackupWriting(BackupReading):
         """Move the key files of a parked backup out of `final` and store them, before what they open.
 
         Args:
-            opened: whether further files are to be encrypted, for which the key has to be known.
+            opened: whether further files are to be encrypted, so that the key has to be known.
         """
         owner = self._backup_owner(backup)
         own = {key: final.pop(key) for key in list(final) if owner.number(key)}

@@ -1,4 +1,4 @@
-"""The encryption of a location: to whom, and by which identities its backups are opened. (docs/adr/124)"""
+"""The encryption of a location: its recipients, the identities of its readers, key files. (docs/adr/124)"""
 
 import binascii
 from base64 import b64decode, b64encode

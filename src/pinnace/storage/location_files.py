@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from pinnace.age.identities import Identities
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.fence import Fence
@@ -112,6 +113,12 @@ class LocationFiles:
             self._store = FencedStore(self._store, fence)
             self._files = CheckedFiles(self._store, self._layout, self._signatures)
             self._sealed = self._sealed.over(self._store)
+        return self
+
+    def opened_by(self, identities: Identities | None) -> Self:
+        """This location, whose encrypted backups are opened by the identities, if there are any."""
+        if identities is not None:
+            self._sealed = self._sealed.opened_by(identities)
         return self
 
     def encrypted(self, encryption: Encryption) -> Self:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from pinnace.age.identities import Identities
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.encryption import Encryption, recipients_of
@@ -106,7 +105,6 @@ def open_backup_store(
     environ: Mapping[str, str] = os.environ,
     others: OtherStores | None = None,
     own_networks: Sequence[IPNetwork] = (),
-    identities: Identities | None = None,
 ) -> BackupStore:
     """Open a location; the caller closes the result, which is an async context manager.
 
@@ -118,13 +116,12 @@ def open_backup_store(
         environ: where credentials are looked for otherwise.
         others: as for open_object_store().
         own_networks: of the cluster, for a tenant's location.
-        identities: open encrypted backups.
 
     Raises:
         StorageError: the location cannot be used as it is configured.
     """
     signatures = signatures_of(location.spec.config)
-    encryption = Encryption(recipients=recipients_of(location.spec.config), identities=identities)
+    encryption = Encryption(recipients=recipients_of(location.spec.config))
     store = open_object_store(
         location.spec.provider or "",
         store_config(location, credentials_file=credentials_file),

@@ -14,6 +14,7 @@ import msgspec
 
 from pinnace.age.errors import AgeError, MalformedFile, NoIdentityMatches
 from pinnace.age.header import MAGIC, is_age
+from pinnace.age.identities import Identities
 from pinnace.age.sizes import CHUNK_BYTES, OWN_HEAD_BYTES, SEALED_BYTES, content_size
 from pinnace.aio.blocking import in_thread
 from pinnace.notices.codes import Code
@@ -88,6 +89,11 @@ class SealedFiles:
     def over(self, store: ObjectStore) -> "SealedFiles":
         """The same over another store."""
         return SealedFiles(store, self._layout, self._encryption)
+
+    def opened_by(self, identities: Identities) -> "SealedFiles":
+        """The same with identities that open backups."""
+        encryption = msgspec.structs.replace(self._encryption, identities=identities)
+        return SealedFiles(self._store, self._layout, encryption)
 
     def new_key(self, owner: KeyOwner) -> bytes | None:
         """Make a key for a backup that begins, and return the content of its key file; None for a plain one.
@@ -211,7 +217,7 @@ class SealedFiles:
     async def _opened_chunks(
         self, files: CheckedFiles, key: str, identity: "X25519Identity"
     ) -> "tuple[Chunks, int]":
-        """The chunks of a file, of which the last was checked, and the size of the file."""
+        """The chunks of a file, whose last one was checked, and the size of the file."""
         if key not in self._chunks:
             from pinnace.age.payload import Chunks
 
