@@ -14,6 +14,8 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.schedules.due import next_run
+from pinnace.api.schedules.rules import ScheduleRules
 from pinnace.api.values.cron import Cron
 from pinnace.api.values.times import format_time, known_time
 
@@ -39,7 +41,8 @@ class Punctuality:
     """How a Schedule keeps its times.
 
     Attributes:
-        due: the run that comes next, or is late; None for none.
+        due: when the run begins that comes next, or is late; None for none.
+        left_out: the time of a run that is left out, as the schedule wants it; it counts as missed.
         interval: from that run to the next; None for none.
         reason: why no run is expected; empty if one is.
         succeed_by: when a backup should have succeeded at the latest; None where none is expected.
@@ -48,6 +51,7 @@ class Punctuality:
     state: Timeliness
     due: datetime | None = None
     interval: timedelta | None = None
+    left_out: datetime | None = None
     reason: str = ""
     succeed_by: datetime | None = None
 
@@ -56,11 +60,16 @@ class Punctuality:
         """Whether the schedule runs at all."""
         return self.state not in (Timeliness.PAUSED, Timeliness.INVALID)
 
+    @property
+    def missed(self) -> datetime | None:
+        """The time of the run that was missed; None if none was."""
+        return (self.left_out or self.due) if self.state is Timeliness.MISSED else None
+
     def notes(self, last_success: datetime | None) -> dict[str, str | None]:
         """The annotations of the Schedule; None removes one."""
         said = f"{self.state} {self.reason}".strip()
-        if self.state is Timeliness.MISSED and self.due is not None:
-            said = f"{Timeliness.MISSED} {format_time(self.due)}"
+        if (missed := self.missed) is not None:
+            said = f"{Timeliness.MISSED} {format_time(missed)}"
         return {
             labels.NEXT_RUN: None if self.due is None else format_time(self.due),
             labels.LAST_SUCCESS: None if last_success is None else format_time(last_success),
@@ -91,25 +100,25 @@ class RunRecord:
     has_run: bool = True
 
 
-def punctuality(cron: Cron, record: RunRecord, now: datetime, zone: tzinfo) -> Punctuality:
+def punctuality(rules: ScheduleRules, record: RunRecord, now: datetime, zone: tzinfo) -> Punctuality:
     """How a valid schedule that is not paused keeps its times."""
-    due = cron.next(record.counted_from, zone)
-    if due is None:
+    run = next_run(rules, record.counted_from, now, zone)
+    if run is None:
         return Punctuality(state=Timeliness.NO)
-    after = cron.next(due, zone)
+    due, after = run.begins, rules.next(run.begins, zone)
     interval = None if after is None else after - due
     allowed = grace(interval)
-    running = record.running_since
+    running = None if rules.allows_overlap else record.running_since
     if running is not None and running < now:
         allowed += now - running
-    if now > due + allowed:
+    if run.missed is not None or now > due + allowed:
         state = Timeliness.MISSED
     elif now > due and running is not None:
         state = Timeliness.RUNNING
     else:
         state = Timeliness.NO if record.has_run else Timeliness.NEW
-    succeed_by = _succeed_by(cron, record.success_counts_from, zone)
-    return Punctuality(state=state, due=due, interval=interval, succeed_by=succeed_by)
+    succeed_by = _succeed_by(rules, record.success_counts_from, zone)
+    return Punctuality(state=state, due=due, interval=interval, left_out=run.missed, succeed_by=succeed_by)
 
 
 def _succeed_by(cron: Cron, since: datetime, zone: tzinfo) -> datetime | None:

@@ -9,7 +9,7 @@ from pinnace.api import labels, phases
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, listed, member, reasons, text
 from pinnace.api.phases import BackupPhase
-from pinnace.api.schedules.missed import Timeliness
+from pinnace.api.retention.passes import RetentionResult
 from pinnace.api.values.times import format_time, known_time
 from pinnace.api.verification_answer import Soundness
 from pinnace.controllers.backup import newest_ended
@@ -123,10 +123,15 @@ def _of_schedules(objects: Objects, now: datetime, zone: tzinfo) -> Iterator[Pro
         name = text(schedule, *_NAME)
         topic = _topic("Schedule", schedule, schedule=name)
         runs = look(schedule, of_label.get(labels.label_value(name), ()), now, zone)
-        if runs.state is Timeliness.MISSED and runs.due is not None:
+        if (missed := runs.missed) is not None:
             why = "; ".join(reasons(schedule))
-            said = f"The run that was due at {format_time(runs.due)} has not begun. {why}"
-            yield Problem(topic=topic, cause=Cause.MISSED_RUN, since=runs.due.timestamp(), text=said)
+            said = f"The run that was due at {format_time(missed)} has not begun. {why}"
+            yield Problem(topic=topic, cause=Cause.MISSED_RUN, since=missed.timestamp(), text=said)
+        when, _, rest = text(schedule, "metadata", "annotations", labels.RETENTION_STATUS).partition(" ")
+        result, _, said = rest.partition(" ")
+        if result == RetentionResult.WAITING and (moment := known_time(when)):
+            since = moment.timestamp()
+            yield Problem(topic=topic, cause=Cause.DELETION_HELD, since=since, text=said)
         note = text(schedule, "metadata", "annotations", labels.LAST_VERIFICATION)
         when, _, rest = note.partition(" ")
         result, _, backup_name = rest.partition(" ")

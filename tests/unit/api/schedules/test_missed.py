@@ -1,6 +1,7 @@
 """When a run counts as missed, and by when a backup should have succeeded."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -8,10 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.schedules.missed import RunRecord, Timeliness, punctuality
+from pinnace.api.schedules.rules import CatchUp, ScheduleRules
+from pinnace.api.schedules.windows import Windows
 from pinnace.api.values.cron import read_schedule
 
 MONDAY = datetime(2024, 3, 4, 1, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+
+
+def rules(expression: str, **more: Any) -> ScheduleRules:
+    return ScheduleRules(cron=read_schedule(expression), **more)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +47,13 @@ def test_a_run_is_missed_after_its_grace(
         success_counts_from=MONDAY - DAY,
         running_since=None if running is None else now - running,
     )
-    found = punctuality(read_schedule(expression), record, now, UTC)
+    found = punctuality(rules(expression), record, now, UTC)
     assert (found.state, found.due) == (state, MONDAY)
 
 
 def test_a_schedule_that_has_not_been_due_is_new() -> None:
     record = RunRecord(counted_from=MONDAY, success_counts_from=MONDAY, has_run=False)
-    found = punctuality(read_schedule("@weekly"), record, MONDAY + HOUR, UTC)
+    found = punctuality(rules("@weekly"), record, MONDAY + HOUR, UTC)
     assert found.state is Timeliness.NEW
     assert found.succeed_by is not None
 
@@ -65,7 +72,7 @@ def test_a_success_is_due_half_an_interval_after_its_run(
     expression: str, success: datetime, deadline: datetime
 ) -> None:
     record = RunRecord(counted_from=MONDAY, success_counts_from=success)
-    found = punctuality(read_schedule(expression), record, success, UTC)
+    found = punctuality(rules(expression), record, success, UTC)
     assert found.succeed_by == deadline
 
 
@@ -78,7 +85,7 @@ def test_a_success_is_due_half_an_interval_after_its_run(
 def test_a_missed_run_is_at_least_ten_minutes_late_and_stays_missed(
     expression: str, zone: ZoneInfo, counted: datetime, later: timedelta
 ) -> None:
-    cron, since = read_schedule(expression), counted.replace(tzinfo=UTC)
+    cron, since = rules(expression), counted.replace(tzinfo=UTC)
     record = RunRecord(counted_from=since, success_counts_from=since)
     found = punctuality(cron, record, since + later, zone)
     again = punctuality(cron, record, since + later + HOUR, zone)
@@ -88,3 +95,20 @@ def test_a_missed_run_is_at_least_ten_minutes_late_and_stays_missed(
     if found.state is Timeliness.MISSED:
         assert since + later - found.due > timedelta(minutes=10)
         assert again.state is Timeliness.MISSED
+
+
+def test_a_run_that_waits_for_a_window_is_not_missed_and_one_that_is_left_out_is() -> None:
+    record = RunRecord(counted_from=MONDAY - MINUTE, success_counts_from=MONDAY)
+    windows = Windows("00:00-06:00")
+    held = punctuality(rules("0 1 * * *", windows=windows), record, MONDAY + 3 * HOUR, UTC)
+    assert (held.state, held.due) == (Timeliness.NO, MONDAY + 5 * HOUR)
+
+    left_out = punctuality(rules("0 1 * * *", catch_up=CatchUp.NONE), record, MONDAY + 3 * HOUR, UTC)
+    assert (left_out.missed, left_out.due) == (MONDAY, MONDAY + DAY)
+
+
+def test_a_running_backup_excuses_no_run_that_may_overlap() -> None:
+    now = MONDAY + 30 * MINUTE
+    record = RunRecord(counted_from=MONDAY - MINUTE, success_counts_from=MONDAY, running_since=MONDAY - HOUR)
+    found = punctuality(rules("*/15 * * * *", allows_overlap=True), record, now, UTC)
+    assert found.state is Timeliness.MISSED

@@ -214,7 +214,11 @@ async def test_a_location_is_told_of_when_it_stays_away(scene: Scene) -> None:
 
 async def test_missed_runs_verifications_and_deletions_are_told(scene: Scene) -> None:
     scene.secret(HOOK)
-    schedule = scene.schedule(**{labels.LAST_VERIFICATION: "2024-03-04T11:00:00Z unsound s-0"})
+    notes = {
+        labels.LAST_VERIFICATION: "2024-03-04T11:00:00Z unsound s-0",
+        labels.RETENTION_STATUS: "2024-03-04T11:00:00Z waiting 12 deletions",
+    }
+    schedule = scene.schedule(**notes)
     schedule["spec"]["schedule"] = "0 * * * *"
     schedule["status"]["lastBackup"] = "2024-03-04T09:30:00Z"
     scene.backup("s-0", "Completed", datetime(2024, 3, 4, 9, 30, tzinfo=UTC))
@@ -226,6 +230,7 @@ async def test_missed_runs_verifications_and_deletions_are_told(scene: Scene) ->
     )
     assert sorted(await scene.run()) == [
         ("problem", "deletion-held", "Backup velero/s-0"),
+        ("problem", "deletion-held", "Schedule velero/s"),
         ("problem", "missed-run", "Schedule velero/s"),
         ("problem", "verification-failed", "Schedule velero/s"),
     ]
