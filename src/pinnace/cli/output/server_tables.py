@@ -5,8 +5,6 @@ from datetime import datetime
 from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.schedules.missed import Timeliness, shown_as_missed
-from pinnace.api.schedules.rules import read_rules
 from pinnace.api.values.relative_times import past, relative
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Columns, Table
@@ -49,6 +47,9 @@ def _run_cell(schedule: JSONObject, annotation: str, now: datetime, *, absent: s
 
 def missed_state(schedule: JSONObject, now: datetime) -> str:
     """Whether a Schedule missed a run, as its server noted, or should have; empty where none does."""
+    from pinnace.api.schedules.missed import Timeliness, shown_as_missed  # only tables of schedules need it
+    from pinnace.api.schedules.rules import read_rules
+
     rules, _ = read_rules(schedule)
     state = shown_as_missed(schedule, rules, now)
     return "yes" if state == Timeliness.MISSED else state
