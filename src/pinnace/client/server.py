@@ -171,7 +171,17 @@ class ServerBackend:
         # Trusted is --cacert, else also the CA bundle of the location. (docs/spec: BEY 7.3)
         given = options.ca_cert or options.insecure or urlsplit(url).scheme != "https"
         trusted = Trusted(options, "" if given else await self._bundle(kind, name))
-        return signed_file(url, trusted, span)
+        if "#" not in url or span is not None:
+            return signed_file(url.partition("#")[0], trusted, span)
+        from pinnace.storage.checked_files import as_signed
+        from pinnace.storage.manifest import ManifestFile
+
+        bare, expected = ManifestFile.of_url(url)
+        opening = signed_file(bare, trusted)
+        if expected is None:
+            return opening
+        at_once = kind == DownloadTargetKind.BACKUP_CONTENTS
+        return as_signed(f"{kind.words} of {name}", opening, expected, at_once=at_once)
 
     async def _bundle(self, kind: DownloadTargetKind, name: str) -> str:
         """The CA bundle of a file's location as PEM; empty if it has none, or if that may not be read."""

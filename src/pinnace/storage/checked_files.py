@@ -6,7 +6,7 @@ reads it saves it to a file first, and gets the error at its end. A part of a fi
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from hashlib import sha256
 from tempfile import SpooledTemporaryFile
 from typing import Final
@@ -142,16 +142,8 @@ class CheckedFiles:
             async with self._store.get(key) as stream:
                 yield stream
             return
-        async with self._stored(key) as stream, aclosing(_checked(key, stream, expected)) as checked:
-            if at_once:
-                yield checked
-                return
-            with SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as spool:
-                async for block in checked:
-                    await in_thread(spool.write, block)
-                spool.seek(0)
-                async with aclosing(_blocks(spool)) as blocks:
-                    yield blocks
+        async with as_signed(key, self._stored(key), expected, at_once=at_once) as stream:
+            yield stream
 
     @asynccontextmanager
     async def _stored(self, key: str) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -184,6 +176,34 @@ class CheckedFiles:
             self._sizes.add(key)
         async with self._store.get_range(key, offset, length) as stream:
             yield stream
+
+
+@asynccontextmanager
+async def as_signed(
+    key: str,
+    opening: AbstractAsyncContextManager[AsyncIterator[bytes]],
+    expected: ManifestFile,
+    *,
+    at_once: bool,
+) -> AsyncIterator[AsyncIterator[bytes]]:
+    """A file that is compared with what was signed.
+
+    Args:
+        at_once: as in CheckedFiles.open().
+
+    Raises:
+        SignatureRefused: it is not as it was signed.
+    """
+    async with opening as stream, aclosing(_checked(key, stream, expected)) as checked:
+        if at_once:
+            yield checked
+            return
+        with SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as spool:
+            async for block in checked:
+                await in_thread(spool.write, block)
+            spool.seek(0)
+            async with aclosing(_blocks(spool)) as blocks:
+                yield blocks
 
 
 async def _checked(

@@ -156,12 +156,16 @@ class LocationFiles:
     async def signed_url(self, kind: str, name: str, *, ttl: timedelta = SIGNED_URL_LIFETIME) -> str:
         """A URL of a download target; whether it exists shows when it is used. (docs/spec: STO 9)
 
+        The digest of a signed file follows as a fragment, which no client sends: whoever reads by the URL can
+        compare it.
+
         Raises:
             SignatureRefused: the manifest of the backup does not have the file, or is refused itself.
         """
         key = self.object_key(kind, name)
-        await self._files.expected(key)
-        return await self._store.signed_url(key, ttl)
+        expected = await self._files.expected(key)
+        url = await self._store.signed_url(key, ttl)
+        return url if expected is None else f"{url}{expected.fragment}"
 
     def read_bytes(self, kind: str, name: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """The content of a download target, decrypted.

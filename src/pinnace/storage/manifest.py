@@ -1,5 +1,6 @@
 """The signed manifest of a backup: its files by their digests, and its predecessors. Pure. (ADR 125)"""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
@@ -24,6 +25,7 @@ BACKUP_MANIFEST: Final = "https://pinnace.io/backup-manifest/v1"
 REMOVAL_NOTE: Final = "https://pinnace.io/backup-removal/v1"
 """The type of the predicate of a backup that somebody with the signing key has removed."""
 _SIZE: Final = "sizeBytes"
+_FRAGMENT: Final = re.compile(r"sha256=([0-9a-f]{64})&size=([0-9]{1,15})")
 
 
 class ManifestFile(msgspec.Struct, frozen=True):
@@ -31,6 +33,18 @@ class ManifestFile(msgspec.Struct, frozen=True):
 
     sha256: str
     size_bytes: int
+
+    @property
+    def fragment(self) -> str:
+        """The file as the fragment of a URL."""
+        return f"#sha256={self.sha256}&size={self.size_bytes}"
+
+    @classmethod
+    def of_url(cls, url: str) -> "tuple[str, ManifestFile | None]":
+        """A URL without its fragment, and the file in that; None if it says nothing of one."""
+        bare, _, fragment = url.partition("#")
+        found = _FRAGMENT.fullmatch(fragment)
+        return bare, cls(found[1], int(found[2])) if found is not None else None
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

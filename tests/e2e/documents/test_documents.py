@@ -9,7 +9,7 @@ from tests.e2e.documents.pages import Reader, blocks
 from tests.support.stores import golden
 
 MIGRATION = "docs/tasks/migrate-from-velero.md"
-PAGES = ("README.md", "docs/tasks/without-a-server.md", MIGRATION)
+PAGES = ("README.md", "docs/tasks/without-a-server.md", "docs/tasks/sign-backups.md", MIGRATION)
 
 
 @pytest.mark.cluster

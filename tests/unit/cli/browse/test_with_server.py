@@ -10,7 +10,13 @@ from pinnace.client.server import ServerBackend
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import BACKUPS
+from pinnace.signing.keys import Ed25519Signer
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.filesystem.store import FilesystemStore
+from pinnace.storage.layout import Layout
+from pinnace.storage.own_settings import Signatures
 from tests.support.stores.indexed_backups import config_map, store
+from tests.support.stores.signing import sign_stored
 from tests.unit.cli.cluster import ServedCluster, connected
 
 Printed = pytest.CaptureFixture[str]
@@ -119,3 +125,36 @@ def test_a_comparison_with_the_cluster_reads_the_index_once_over_the_connection_
 
     assert capsys.readouterr().out.splitlines()[-1] == "0 added, 2 removed, 0 changed"
     assert (asked, len(opened)) == (["BackupItemIndex"], 1)
+
+
+@pytest.mark.parametrize("altered", ["", "b1.tar.gz", "b1-pinnace-index.json.gz"])
+def test_what_a_server_says_was_signed_is_compared_with_what_its_url_gives(
+    asked: list[str],
+    directory: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Printed,
+    altered: str,
+) -> None:
+    key = Ed25519Signer.generate()
+    sign_stored(directory, key)
+    location = BackupStore(FilesystemStore(directory.parent.parent), Layout(""), location="default")
+
+    async def url(self: ServerBackend, kind: DownloadTargetKind, name: str) -> str:
+        return await location.signed(Signatures(trusted=(key.public,))).signed_url(kind, name)
+
+    monkeypatch.setattr(ServerBackend, "_signed_url", url)
+    if altered:
+        data = bytearray((directory / altered).read_bytes())
+        data[len(data) // 2] ^= 1
+        (directory / altered).write_bytes(data)
+
+    download = run(["backup", "download", "b1", "-o", str(tmp_path / "out.tar.gz")])
+    downloaded = capsys.readouterr().err
+    listing = run(["backup", "ls", "b1", "-o", "name"])
+    listed = capsys.readouterr()
+
+    assert download == (1 if altered == "b1.tar.gz" else 0)
+    assert ("not what was signed" in downloaded) == (altered == "b1.tar.gz")
+    assert listing == (1 if "index" in altered else 0), listed
+    assert ("not what was signed" in listed.err) == ("index" in altered)
