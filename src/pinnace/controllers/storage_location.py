@@ -23,8 +23,10 @@ from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
+from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import IGNORED_FILE, NAMED_FILE
 from pinnace.storage.errors import StorageError
+from pinnace.storage.newest import Link
 
 log = get_logger(__name__)
 
@@ -61,6 +63,7 @@ class StorageLocationReconciler:
         self._default_location = default_location
         self._frequency = validation_frequency
         self._validated_spec: dict[Key, JSONObject] = {}
+        self._vanished: dict[str, list[Link]] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """Validate the location if it is due, and return when it is due again."""
@@ -69,6 +72,7 @@ class StorageLocationReconciler:
             obj = await client.get(BACKUP_STORAGE_LOCATIONS, key.name, key.namespace)
         except NotFound:
             self._validated_spec.pop(key, None)
+            self._vanished.pop(key.name, None)
             self._scope.metrics.location_gone(key.name)
             return DONE
         try:
@@ -106,12 +110,28 @@ class StorageLocationReconciler:
         try:
             async with asyncio.timeout(VALIDATION_SECONDS), self._locations.open_location(location) as store:
                 await store.validate()
+                await self._look_for_signed(location.metadata.name, store)
         except TimeoutError:
             return f"no answer within {VALIDATION_SECONDS:g} seconds"
         except (StorageError, KubeError) as error:
             problem = str(error) or type(error).__name__
             return f"{problem} ({IGNORED_FILE})" if NAMED_FILE in location.spec.config else problem
         return ""
+
+    async def _look_for_signed(self, name: str, store: BackupStore) -> None:
+        """See whether the newest signed backups are there. A location without them can be used. (ADR 125)"""
+        if not (newest := store.newest_outside):
+            return
+        vanished = await store.vanished()
+        for link in vanished:
+            if link not in self._vanished.get(name, ()):  # said once
+                log.error(
+                    "A signed backup has vanished, and nobody with the signing key has removed it",
+                    backupLocation=name,
+                    backup=link.backup,
+                )
+        self._vanished[name] = vanished
+        self._scope.metrics.signed_backups(name, newest, len(vanished))
 
     async def _write(self, key: Key, obj: JSONObject, problem: str) -> None:
         phase = BackupStorageLocationPhase.UNAVAILABLE if problem else BackupStorageLocationPhase.AVAILABLE

@@ -61,6 +61,7 @@ class Probe:
         secret_missing: whether the problem is a Secret, or a key of one, that does not exist.
         store_time: the time by the clock of the store.
         locks: the number of restic's locks in each repository.
+        vanished: signed backups that nobody with the signing key has removed, and that are gone.
     """
 
     problem: str = ""
@@ -70,6 +71,7 @@ class Probe:
     read_only: bool = False
     store_time: datetime | None = None
     locks: dict[str, int] | None = None
+    vanished: tuple[str, ...] = ()
 
 
 async def probe_store(store: BackupStore) -> Probe:
@@ -78,10 +80,11 @@ async def probe_store(store: BackupStore) -> Probe:
         async with asyncio.timeout(PROBE_SECONDS):
             await store.validate()
             locks = await store.count_restic_locks()
+            vanished = tuple(link.backup for link in await store.vanished())
             if store.read_only:
-                return Probe(read_only=True, locks=locks)
+                return Probe(read_only=True, locks=locks, vanished=vanished)
             async with store.probe(secrets.token_hex(8)) as url:
-                return Probe(store_time=await read_store_time(url), locks=locks)
+                return Probe(store_time=await read_store_time(url), locks=locks, vanished=vanished)
     except TimeoutError:
         return Probe(problem=f"no answer within {PROBE_SECONDS:g} seconds", unreachable=True)
     except StoreUnavailable as error:
@@ -237,6 +240,13 @@ def judge_probe(name: str, probe: Probe) -> Finding:
             _remedy(probe.problem)
             or "fix the address, the credentials or their rights: list, read, write and delete are needed",
             code=Code.LOCATION_UNUSABLE,
+        )
+    if probe.vanished:
+        return problem(
+            CHECK,
+            f"signed backups have vanished from {name}: {', '.join(probe.vanished)}",
+            "get them back from a copy or an older version of the bucket, and see who can delete there",
+            code=Code.SIGNED_BACKUP_VANISHED,
         )
     if probe.read_only:
         return ok(CHECK, f"{name} can be listed; it is read-only, so nothing was written")

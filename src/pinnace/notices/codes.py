@@ -34,6 +34,7 @@ class Code(enum.StrEnum):
     STORE_UNREADABLE = "store-unreadable"
     STORE_WRITE_FAILED = "store-write-failed"
     SIGNATURE_REFUSED = "signature-refused"
+    SIGNED_BACKUP_VANISHED = "signed-backup-vanished"
     KMS_REFUSED = "kms-refused"
     KMS_UNAVAILABLE = "kms-unavailable"
     KMS_KEY_INVALID = "kms-key-invalid"
@@ -294,6 +295,12 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     ),
     Code.KMS_KEY_INVALID: Explanation(
         "The URI of a key in a key management service cannot be used, or its credentials are not set."
+    ),
+    Code.SIGNED_BACKUP_VANISHED: Explanation(
+        "A signed backup that was noted as the newest is not in its location, or another one stands in its"
+        " place, and nobody with the signing key has removed it. Get it back from a copy or an older version"
+        " of the bucket, and find out who can delete there. A deletion by Velero, or without the key, looks"
+        " the same."
     ),
     Code.NAME_TAKEN: Explanation(
         "The location has a backup of this name already. It was left alone; choose another name."

@@ -78,6 +78,17 @@ class BackupChain(BackupReading):
             links += await self._newest_of(key)
         return unique_links(links)[:_MOST_LINKS]
 
+    async def vanished(self) -> list[Link]:
+        """The newest signed backups that are gone or replaced, though nobody with the key has removed them.
+
+        Raises:
+            StorageError: the location cannot be read now.
+        """
+        if not self.trusts_keys:
+            return []
+        found = [await self.look_for(link) for link in await self.noted_newest()]
+        return [each.link for each in found if each.state in (LinkState.VANISHED, LinkState.REPLACED)]
+
     async def look_for(self, link: Link) -> LinkFinding:
         """What became of a signed backup. Raises StorageError: the location cannot be read now."""
         removal = await self._removal(link)

@@ -289,6 +289,12 @@ def look(phase: str, stale: str = "", **spec: Any) -> SeenLocation:
     [
         ("Available", locations.Probe(), Level.OK, "files in main can be listed, written, read and deleted"),
         ("Available", locations.Probe(read_only=True), Level.OK, "read-only"),
+        (
+            "Available",
+            locations.Probe(read_only=True, vanished=("b1", "b2")),
+            Level.PROBLEM,
+            "signed backups have vanished from main: b1, b2",
+        ),
         ("Available", locations.Probe(problem="denied"), Level.PROBLEM, "main cannot be used: denied"),
         (
             "Available",

@@ -19,6 +19,7 @@ from pinnace.runs.progress import ProgressSink
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.newest import Link
 from pinnace.storage.patience import Patience
 
 _logger = get_logger(__name__)
@@ -74,6 +75,8 @@ class ControllerMetrics(Protocol):
     def keep_schedules(self, schedules: Collection[str], backups: Collection[tuple[str, str]]) -> None: ...
 
     def location_status(self, location: str, *, available: bool) -> None: ...
+
+    def signed_backups(self, location: str, newest: Sequence[Link], vanished: int) -> None: ...
 
     def location_gone(self, location: str) -> None: ...
 

@@ -6,7 +6,7 @@ of a schedule are looked up once and kept. The label `schedule` is empty for bac
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -25,6 +25,7 @@ from prometheus_client import (
 from pinnace.api import phases
 from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.notices.codes import Code
+from pinnace.storage.newest import Link
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -166,6 +167,18 @@ class ServerMetrics:
         self._location_status = Gauge(
             "velero_backup_location_status_gauge",
             "Status of a backup location. A value of 1 is available, 0 is unavailable",
+            ["backup_location_name"],
+            registry=self.registry,
+        )
+        self._newest_signed = Gauge(
+            "pinnace_newest_signed_backup",
+            "1 for each signed backup that no later one names yet, with the SHA-256 of its manifest",
+            ["backup_location_name", "backup", "manifest"],
+            registry=self.registry,
+        )
+        self._vanished_signed = Gauge(
+            "pinnace_signed_backups_vanished",
+            "Newest signed backups that are gone, and that nobody with the key has removed",
             ["backup_location_name"],
             registry=self.registry,
         )
@@ -401,9 +414,17 @@ class ServerMetrics:
         """Record what the last check of a BackupStorageLocation found."""
         self._location_status.labels(location).set(1 if available else 0)
 
+    def signed_backups(self, location: str, newest: Sequence[Link], vanished: int) -> None:
+        """Record the newest signed backups of a BackupStorageLocation, and how many of them are gone."""
+        self._newest_signed.remove_by_labels({"backup_location_name": location})
+        for link in newest:
+            self._newest_signed.labels(location, link.backup, link.sha256).set(1)
+        self._vanished_signed.labels(location).set(vanished)
+
     def location_gone(self, location: str) -> None:
         """Remove the series of a deleted BackupStorageLocation."""
-        self._location_status.remove_by_labels({"backup_location_name": location})
+        for metric in (self._location_status, self._newest_signed, self._vanished_signed):
+            metric.remove_by_labels({"backup_location_name": location})
 
     def repository_maintained(self, repository: str, seconds: float, *, succeeded: bool) -> None:
         """Count a maintenance of a repository, and record how long it took."""

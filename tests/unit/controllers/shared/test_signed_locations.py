@@ -1,6 +1,7 @@
 """A server that signs: its key is in a Secret, its newest backups are in an annotation."""
 
 import base64
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pinnace.api.objects import text
 from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupStatus
+from pinnace.controllers.storage_location import StorageLocationReconciler
 from pinnace.controllers.sync.backup_sync import BackupSync
 from pinnace.controllers.sync.location import Caches
 from pinnace.kube.errors import Conflict
@@ -21,7 +23,7 @@ from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.newest import links_of_text
 from pinnace.storage.own_settings import KEY_FILE, KEY_SECRET, REQUIRE_SIGNATURE, TRUSTED_KEYS
-from tests.unit.controllers.fakes import Cached, World, fail_always, fail_once
+from tests.unit.controllers.fakes import Cached, World, fail_always, fail_once, key
 
 KEY = Ed25519Signer.generate()
 
@@ -127,3 +129,22 @@ async def test_a_forged_backup_is_not_made_known_until_its_key_is_trusted(
     world.clock.turn(60)
     await sync.run()
     assert set(world.all_of("backups")) == {"ours", "theirs"}
+
+
+async def test_the_server_says_once_that_its_newest_backup_has_vanished_and_counts_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(world, "b1")
+    controller = StorageLocationReconciler(
+        world.scope, world.locations, default_location="other", validation_frequency=Duration.minutes(1)
+    )
+    await controller.reconcile(key("default"))
+    shutil.rmtree(world.folder / "bucket-default/backups/b1")
+    for _ in range(2):
+        world.clock.turn(60)
+        await controller.reconcile(key("default"))
+
+    counts = [call[3] for call in world.metrics.calls if call[0] == "signed_backups"]
+    assert counts == [0, 1, 1]
+    assert caplog.text.count("A signed backup has vanished") == 1
+    assert world.cluster.status(BACKUP_STORAGE_LOCATIONS.name, "default")["phase"] == "Available"

@@ -124,6 +124,7 @@ async def test_a_signed_backup_that_vanished_is_named_by_its_successor_and_by_th
     shutil.rmtree(place.backups / "b1")
     shutil.rmtree(place.backups / "b3")
 
+    assert [link.backup for link in await place.opened().vanished()] == ["b3"]
     _, details = (await place.found("b2"))["signed backups"]
     assert "signed backup b1 has vanished" in details
     assert "signed backup b3 has vanished" in details

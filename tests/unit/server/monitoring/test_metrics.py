@@ -1,9 +1,11 @@
 """The server's metrics: names, labels, zeros and what moves them."""
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pinnace.server.monitoring.metrics import KEPT_BACKUPS, ServerMetrics
+from pinnace.storage.newest import Link
 
 COUNTERS = [
     "velero_backup_attempt_total",
@@ -217,6 +219,20 @@ def test_the_status_of_a_location_is_removed_with_it() -> None:
     metrics.location_gone("bad")
     metrics.location_gone("unknown")
     assert later(metrics) == {("backup_location_status_gauge", "good"): 1.0}
+
+
+def test_the_newest_signed_backups_of_a_location_replace_each_other_and_go_with_it() -> None:
+    metrics = ServerMetrics()
+    for name in ("b1", "b2"):
+        metrics.signed_backups("main", [Link(name, "d")], 0)
+    labels = {"backup_location_name": "main", "backup": "b2", "manifest": "d"}
+    newest = [each for each in metrics.registry.collect() if each.name == "pinnace_newest_signed_backup"]
+    assert [sample.labels for sample in newest[0].samples] == [labels]
+
+    metrics.location_gone("main")
+    text = generate_latest(metrics.registry).decode()
+    assert "pinnace_newest_signed_backup{" not in text
+    assert "pinnace_signed_backups_vanished{" not in text
 
 
 def test_maintenances_are_counted_by_repository() -> None:
