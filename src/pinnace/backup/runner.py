@@ -136,6 +136,9 @@ class _Run(msgspec.Struct, kw_only=True):
         try:
             if await self.context.store.is_taken(self.backup.metadata.name):
                 return Notice(Code.NAME_TAKEN, "backup already exists in object storage")
+            began, expires = self.backup.status.start_timestamp, self.backup.status.expiration
+            if began and expires and (held := await self.context.store.too_short_a_life(expires - began)):
+                return Notice(Code.HELD_LONGER, held)
         except StorageError as error:
             text = f"error checking if backup already exists in object storage: {error}"
             return Notice(Code.STORE_UNREADABLE, text)
@@ -166,6 +169,7 @@ class _Run(msgspec.Struct, kw_only=True):
         files = BackupFiles(
             name=self.backup.metadata.name,
             owner=self.backup.metadata.uid,
+            expiration=self.backup.status.expiration,
             # A tarball that could not be written is no backup: only the log is kept.
             metadata=encode_metadata(self.backup, self.context.read) if contents is not None else None,
             contents=contents,

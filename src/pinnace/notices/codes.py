@@ -42,6 +42,7 @@ class Code(enum.StrEnum):
     IDENTITY_REFUSED = "identity-refused"
     ENCRYPTION_BROKEN = "encryption-broken"
     NAME_TAKEN = "name-taken"
+    HELD_LONGER = "held-longer"
     LOCATION_MOVED = "location-moved"
     DEFECT = "defect"
     # Plugins
@@ -304,6 +305,11 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     ),
     Code.NAME_TAKEN: Explanation(
         "The location has a backup of this name already. It was left alone; choose another name."
+    ),
+    Code.HELD_LONGER: Explanation(
+        "The bucket has a default retention that is longer than the backup's time to live, so that the"
+        " backup could not be deleted when it expires. Nothing was stored. Give it a longer time to live"
+        " (`--ttl`), or shorten the default retention of the bucket."
     ),
     Code.STORE_WRITE_FAILED: Explanation(
         "A file of the run could not be stored. What the run did in the cluster stays. Check the"

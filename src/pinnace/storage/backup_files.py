@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: the Backup's name.
         owner: the uid of the Backup; a server recognises an interrupted upload by it. Empty without a server.
+        expiration: of the Backup; object lock may hold the files until then.
         metadata: `velero-backup.json` as encode_metadata() gives it; None stores the log alone.
         contents: the tarball.
         index: the index of the tarball; None leaves the file out. (docs/adr/057)
@@ -45,6 +47,7 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     owner: str = ""
+    expiration: datetime | None = None
     metadata: bytes | None
     contents: Path | None
     index: Path | None = None

@@ -29,6 +29,7 @@ from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.errors import (
     BackupExists,
     BackupHeld,
+    BackupLocked,
     ClaimLost,
     ObjectNotFound,
     StorageError,
@@ -39,6 +40,7 @@ from pinnace.storage.interface import save_stream
 from pinnace.storage.location_files import StoredUnchecked
 from pinnace.storage.manifest import manifest_payload, metadata_object, removal_payload
 from pinnace.storage.newest import Link, after, encode_links, unique_links
+from pinnace.storage.object_lock import ObjectVersion, Retention, VersionsStore, refuse_held
 from pinnace.storage.patience import Patience, impatient
 from pinnace.storage.sealed_files import KeyOwner, key_owner
 from pinnace.storage.together import together
@@ -91,10 +93,11 @@ class BackupWriting(BackupReading):
         """
         patience, sent = patience or impatient(), sent or (lambda _: None)
         if claim is not None:
-            await self._put_unless_exists(files, _Upload(claim, patience, sent))
+            await self._put_unless_exists(files, self._upload(files.expiration, claim, patience, sent))
             return
         async with self.claim_of_backup(files.name, owner=files.owner, patience=patience) as own:
-            await own.hold(self._put_unless_exists(files, _Upload(own, patience, sent)))
+            upload = self._upload(files.expiration, own, patience, sent)
+            await own.hold(self._put_unless_exists(files, upload))
 
     def claim_of_backup(
         self, backup: str, *, owner: str = "", patience: Patience | None = None
@@ -106,7 +109,7 @@ class BackupWriting(BackupReading):
         """
         self._check_writable(f"write backup {backup}")
         key, subject = self._layout.writer_claim(backup), ClaimSubject("backup", backup, owner)
-        return WriterClaim.on(self._store, key, subject, clock=self._clock, patience=patience)
+        return self._claim(key, subject, patience=patience)
 
     async def writer_of_backup(self, backup: str) -> str:
         """The process that has the claim on the name of a backup; empty for none. Raises StorageError."""
@@ -119,6 +122,18 @@ class BackupWriting(BackupReading):
         if upload.claim.was_abandoned:
             await self._abort_uploads(self._layout.backup_directory(files.name))
         await self._put_claimed(files, upload)
+
+    def _upload(
+        self,
+        expiration: datetime | None,
+        claim: WriterClaim,
+        patience: Patience,
+        sent: Callable[[int], None],
+    ) -> "_Upload":
+        retention = None
+        if self._lock is not None and not self._layout.parked:
+            retention = self._lock.retention(expiration, self._clock.now())
+        return _Upload(claim, patience, sent, retention)
 
     async def abort_interrupted(self, backup: str, owner: str, began: datetime | None) -> None:
         """Abort the uploads of a run that died while it wrote a backup; its parts cost until somebody does.
@@ -173,7 +188,8 @@ class BackupWriting(BackupReading):
         for key in await upload.patience.insist(partial(self._sealed.key_files, owner)):
             if key != owner.key_file():
                 await self._store.delete(key)
-        await upload.insist(partial(self._put, owner.key_file(), content))
+        put = partial(self._put, owner.key_file(), content)
+        await upload.insist(partial(put, retention=upload.retention))
 
     def _backup_owner(self, backup: str) -> KeyOwner:
         owner = key_owner(self._layout, self._layout.backup_metadata(backup))
@@ -187,16 +203,17 @@ class BackupWriting(BackupReading):
 
         def put(key: str, content: Path | bytes | _Parked) -> Awaitable[StoredFile]:
             if isinstance(content, _Parked):
-                return self._put_file(key, content.path, upload.sent, as_it_is=True)
+                put = partial(self._put_file, key, content.path, upload.sent, as_it_is=True)
+                return put(retention=upload.retention)
             if isinstance(content, Path):
-                return self._put_file(key, content, upload.sent)
-            return self._put(key, content)
+                return self._put_file(key, content, upload.sent, retention=upload.retention)
+            return self._put(key, content, retention=upload.retention)
 
         try:
             await together(*(upload.insist(partial(put, key, each)) for key, each in files.items()))
             await upload.patience.insist(upload.claim.check)
             signed = await self._put_manifest(backup, metadata, upload)
-            await upload.insist(partial(self._put_metadata, backup, metadata))
+            await upload.insist(partial(self._put_metadata, backup, metadata, upload.retention))
         except BaseException as error:  # whatever it was: an unfinished backup must not stay; passed on
             await self._undo(backup, [*files, self._layout.backup_manifest(backup)], upload.claim, error)
             raise
@@ -230,7 +247,8 @@ class BackupWriting(BackupReading):
             self._layout.backup_directory(backup),
         )
         envelope = await self._signed(payload, key)
-        await upload.insist(partial(self._put, self._layout.backup_manifest(backup), envelope))
+        put = partial(self._put, self._layout.backup_manifest(backup), envelope)
+        await upload.insist(partial(put, retention=upload.retention))
         return None if is_parked else (Link(backup, sha256(envelope).hexdigest()), predecessors)
 
     async def _signed(self, payload: bytes, key: SigningKey) -> bytes:
@@ -272,14 +290,15 @@ class BackupWriting(BackupReading):
         path, as_it_is = (log.path, True) if isinstance(log, _Parked) else (log, False)
         try:
             key = self._layout.target(DownloadTargetKind.BACKUP_LOG, backup)
-            await upload.insist(partial(self._put_file, key, path, upload.sent, as_it_is=as_it_is))
+            put = partial(self._put_file, key, path, upload.sent, as_it_is=as_it_is)
+            await upload.insist(partial(put, retention=upload.retention))
         except StorageError as error:
             _logger.warning("The log of backup %s could not be stored: %s", backup, error)
 
-    async def _put_metadata(self, backup: str, metadata: bytes) -> StoredFile:
+    async def _put_metadata(self, backup: str, metadata: bytes, retention: Retention | None) -> StoredFile:
         key = self._layout.backup_metadata(backup)
         try:
-            return await self._put(key, metadata)
+            return await self._put(key, metadata, retention=retention)
         except StoredUnchecked as error:
             # The put itself succeeded. Deleting the file would hardly succeed where asking for its size did
             # not, and a finished backup would stay that is reported as Failed.
@@ -337,21 +356,68 @@ class BackupWriting(BackupReading):
     async def delete_backup(self, backup: str) -> None:
         """Delete all files of a backup, known or not; nothing there is success. (docs/spec: STO 6, BEY 11.1)
 
+        Where files are held, their versions are deleted, as a deletion of a key only hides it.
+
         Raises:
             ReadOnlyLocation: the location is read-only.
             BackupHeld: a file beside the backup holds it; nothing was deleted.
+            BackupLocked: object lock holds files; nothing was deleted.
             StorageError: `[a, c]` if several deletions failed; can be tried again.
         """
         self._check_writable("delete backup")
         if (hold := await self.read_hold(backup)) is not None and hold.held:
             raise BackupHeld(backup, hold.reason)
+        versions = await self._deletable_versions(backup)
         await self._note_removal(backup)
         self._files.forget(backup)
+        if versions:
+            await self._delete_versions(versions, self._layout.backup_metadata(backup))
+            await self._abort_abandoned(self._layout.backup_directory(backup))
+            return
         keys = await self._store.list_keys(self._layout.backup_directory(backup))
         parked = self.parked()._layout.backup_metadata(backup)
         if errors := await self._delete_all(backup, sorted(keys, key=lambda key: key != parked)):
             raise combined(errors)
         await self._abort_abandoned(self._layout.backup_directory(backup))
+
+    async def check_deletable(self, backup: str) -> None:
+        """Check that no file of a backup is held any more. Raises BackupLocked, StorageError."""
+        await self._deletable_versions(backup)
+
+    async def _deletable_versions(self, backup: str) -> list[ObjectVersion]:
+        """The versions of the files of a backup where files are held; none elsewhere. Raises BackupLocked."""
+        if not isinstance(self._store, VersionsStore) or not await self._is_locked():
+            return []
+        found = await self._store.versions(self._layout.backup_directory(backup))
+        ends = [await self._store.held_until(each) for each in found if not each.is_marker]
+        refuse_held(max((end for end in ends if end is not None), default=None), self._clock.now())
+        return found
+
+    async def _delete_versions(
+        self, versions: Sequence[ObjectVersion], first: str, *, tolerant: bool = False
+    ) -> None:
+        """Delete versions, those of the key `first` before all others. Raises StorageError.
+
+        All are tried. A key of which a version stays keeps its marker, as it would appear again.
+
+        Args:
+            tolerant: versions that the store does not delete are no error.
+        """
+        assert isinstance(self._store, VersionsStore), "it has listed them"
+        errors: dict[str, StorageError] = {}
+        for each in sorted(versions, key=lambda each: (each.key != first, each.is_marker)):
+            if each.key in errors:
+                continue
+            try:
+                await self._store.delete_version(each)
+            except StorageError as error:
+                if isinstance(error, BackupLocked) and not tolerant:
+                    raise
+                errors[each.key] = error
+                if each.key == first:
+                    break  # what still has its metadata must stay complete
+        if errors and not tolerant:
+            raise combined(errors.values())
 
     async def put_index(self, backup: str, index: Path) -> None:
         """Store the index of a finished backup that has none, or a damaged one.
@@ -365,7 +431,12 @@ class BackupWriting(BackupReading):
                 f"backup {backup!r} is signed, and its index is not written: it would not be what was signed."
                 " Its tarball is read instead"
             )
-        await self._put_file(self._layout.target(DownloadTargetKind.ITEM_INDEX, backup), index)
+        retention = None
+        if self._lock is not None:
+            expiration = (await self.read_backup(backup)).status.expiration
+            retention = self._lock.retention(expiration, self._clock.now())
+        key = self._layout.target(DownloadTargetKind.ITEM_INDEX, backup)
+        await self._put_file(key, index, retention=retention)
 
     async def put_item_operations(self, backup: str, operations: Sequence[Mapping[str, Any]]) -> None:
         """Store the progress of the operations of a backup; it is parked, and finished only after them."""
@@ -422,7 +493,7 @@ class BackupWriting(BackupReading):
                     await save_stream(stream, folder / f"parked-{number}")
         # Of a process that died here before.
         await self._abort_uploads(directory)
-        upload = _Upload(claim, impatient(), lambda _: None)
+        upload = self._upload(metadata.status.expiration, claim, impatient(), lambda _: None)
         await self._put_parked_keys(backup, final, upload, opened=bool(changed))
         final |= changed
         log = final.pop(self._layout.target(DownloadTargetKind.BACKUP_LOG, backup), None)
@@ -470,26 +541,33 @@ class BackupWriting(BackupReading):
                     await self._store.delete(key)
         for key, content in own.items():
             assert isinstance(content, _Parked), "nothing else is in the list"
-            await upload.insist(partial(self._put_file, key, content.path, upload.sent, as_it_is=True))
+            put = partial(self._put_file, key, content.path, upload.sent, as_it_is=True)
+            await upload.insist(partial(put, retention=upload.retention))
 
     async def discard_parked(self, backup: str) -> None:
         """Remove the parked files of a backup; nothing there is success. Raises StorageError."""
         parked = self.parked()
-        keys = await self._store.list_keys(parked._layout.backup_directory(backup))
+        directory = parked._layout.backup_directory(backup)
+        keys = await self._store.list_keys(directory)
         if keys and (errors := await parked._delete_all(backup, keys)):
             raise combined(errors)
+        if keys and isinstance(self._store, VersionsStore) and await self._is_locked():
+            # Hidden by now; what the bucket's default holds goes with the backup.
+            await self._delete_versions(await self._store.versions(directory), "", tolerant=True)
 
 
 class _Upload(msgspec.Struct, frozen=True):
     """The upload of one backup: its claim, its patience, and who is told how much was sent.
 
     Attributes:
+        retention: of each file.
         stored: what has been stored of the backup, in the order of its ends.
     """
 
     claim: WriterClaim
     patience: Patience
     sent: Callable[[int], None]
+    retention: Retention | None
     stored: list[StoredFile] = msgspec.field(default_factory=list)
 
     async def insist(self, put: Callable[[], Awaitable[StoredFile]]) -> None:

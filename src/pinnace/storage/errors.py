@@ -7,6 +7,7 @@ StorageError               the base, which the HTTP layer raises too (store_acce
 ├── InvalidLocation        the location itself is unusable (bucket name, foreign directories)
 ├── UnreadableObject       the object exists but is not what its name promises
 ├── RangesUnsupported      the store can only read whole objects
+├── BackupLocked           object lock holds files of a backup, which is not deleted before its time
 ├── BackupExists           a backup of that name is already complete in the location
 ├── NameInUse              another process has claimed the name
 │   ├── BackupBeingWritten it writes a backup of that name
@@ -18,6 +19,7 @@ StorageError               the base, which the HTTP layer raises too (store_acce
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUnavailable
@@ -26,6 +28,7 @@ __all__ = [
     "BackupBeingWritten",
     "BackupExists",
     "BackupHeld",
+    "BackupLocked",
     "ClaimLost",
     "InvalidLocation",
     "NameInUse",
@@ -106,6 +109,18 @@ class BackupHeld(StorageError):
     def __init__(self, backup: str, reason: str) -> None:
         why = f": {reason}" if reason else ""
         super().__init__(f"backup {backup} is held{why}; `backup release` lets it go")
+
+
+class BackupLocked(StorageError):
+    """Object lock holds files of a backup.
+
+    Attributes:
+        until: the end; None if it has none, as that of a legal hold.
+    """
+
+    def __init__(self, text: str, until: datetime | None) -> None:
+        super().__init__(text)
+        self.until = until
 
 
 class NameInUse(StorageError):

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pinnace.aio.fence import Fence, FenceClosed, write_of
-from pinnace.storage.errors import NotLeading
+from pinnace.storage.errors import NotLeading, StoreConfigError
 from pinnace.storage.interface import Body, ObjectStore, UploadsStore
+from pinnace.storage.object_lock import LockingStore, ObjectVersion, Retention, VersionsStore
 
 
 class FencedStore:
@@ -53,6 +54,26 @@ class FencedStore:
             await self._fence.passed()
             return await self._store.abort_uploads(prefix, since=since, before=before)
 
+    async def put_locked(self, key: str, body: Body, retention: Retention) -> None:
+        """See LockingStore.put_locked; an error for stores of other kinds."""
+        if not isinstance(self._store, LockingStore):
+            raise StoreConfigError("this store holds no objects")
+        with self._write(f"object {key!r} was not stored"):
+            await self._fence.passed()
+            if isinstance(body, bytes):
+                await self._store.put_locked(key, body, retention)
+            else:
+                async with aclosing(self._blocks(body)) as blocks:
+                    await self._store.put_locked(key, blocks, retention)
+
+    async def delete_version(self, version: ObjectVersion) -> None:
+        """See VersionsStore.delete_version; an error for stores of other kinds."""
+        if not isinstance(self._store, VersionsStore):
+            raise StoreConfigError("this store keeps no versions")
+        with self._write(f"a version of {version.key!r} was not deleted"):
+            await self._fence.passed()
+            await self._store.delete_version(version)
+
     def get(self, key: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """See ObjectStore.get."""
         return self._store.get(key)
@@ -82,7 +103,7 @@ class FencedStore:
         await self._store.close()
 
     def __getattr__(self, name: str) -> Any:
-        # `get_range` of the stores that have it.
+        # `get_range`, `bucket_lock` and so on of the stores that have them.
         return getattr(self._store, name)
 
     async def _blocks(self, body: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:

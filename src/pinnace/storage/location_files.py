@@ -38,19 +38,28 @@ from pinnace.storage.errors import (
     ObjectNotFound,
     ReadOnlyLocation,
     StorageError,
+    StoreConfigError,
     StoreUnavailable,
     UnreadableObject,
 )
 from pinnace.storage.fenced import FencedStore
-from pinnace.storage.interface import ObjectStore, UploadsStore
+from pinnace.storage.interface import Body, ObjectStore, UploadsStore
 from pinnace.storage.layout import Layout
+from pinnace.storage.object_lock import LOCK_MODE, BucketLock, LockingStore, ObjectLock, Retention
 from pinnace.storage.own_settings import Signatures
+from pinnace.storage.patience import Patience
 from pinnace.storage.sealed_files import SealedFiles
+from pinnace.storage.writer_claim import (
+    HELD_RENEWAL_SECONDS,
+    ClaimSubject,
+    WriterClaim,
+)
 
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
+_NO_LOCKING = "stores of this provider hold no objects"
 _LONGEST_UPLOAD = timedelta(hours=1)
 """An unfinished upload that was begun so long ago counts as abandoned where its backup is deleted."""
 SIGNED_URL_LIFETIME = timedelta(minutes=10)
@@ -106,6 +115,13 @@ class LocationFiles:
         self._clock = clock
         self._files = CheckedFiles(store, layout, self._signatures)
         self._sealed = SealedFiles(store, layout, Encryption())
+        self._lock: ObjectLock | None = None
+        self._bucket: BucketLock | None = None
+
+    def locked(self, lock: ObjectLock | None) -> Self:
+        """This location, whose finished backups are held so long from now on."""
+        self._lock = lock
+        return self
 
     def fenced(self, fence: Fence | None) -> Self:
         """This location, with writes that pass the fence, if there is one."""
@@ -232,6 +248,7 @@ class LocationFiles:
         report: Callable[[int], None] | None = None,
         *,
         as_it_is: bool = False,
+        retention: Retention | None = None,
     ) -> StoredFile:
         """Store a file, encrypted if its backup is.
 
@@ -242,7 +259,7 @@ class LocationFiles:
         sent = CountedFile(path, report, None if as_it_is else await self._sealed.sealing(key))
         try:
             try:
-                await self._store.put(key, sent)
+                await self._store_body(key, sent, retention)
             finally:
                 await sent.aclose()
             await self._check_size(key, sent.size_bytes)
@@ -252,12 +269,63 @@ class LocationFiles:
             raise
         return sent.stored(key)
 
-    async def _put(self, key: str, body: bytes) -> StoredFile:
+    async def _put(self, key: str, body: bytes, *, retention: Retention | None = None) -> StoredFile:
         if (sealing := await self._sealed.sealing(key)) is not None:
             body = await in_thread(lambda: sealing.feed(body) + sealing.finish())
-        await self._store.put(key, body)
+        await self._store_body(key, body, retention)
         await self._check_size(key, len(body))
         return stored_bytes(key, body)
+
+    async def _store_body(self, key: str, body: Body, retention: Retention | None) -> None:
+        if retention is None:
+            await self._store.put(key, body)
+        elif isinstance(self._store, LockingStore):
+            await self._store.put_locked(key, body, retention)
+        else:
+            raise StoreConfigError(f"{LOCK_MODE}: {_NO_LOCKING}")
+
+    async def bucket_lock(self) -> BucketLock:
+        """What the bucket has of object lock, asked for once. Raises StorageError."""
+        if self._bucket is None:
+            if isinstance(self._store, LockingStore):
+                self._bucket = await self._store.bucket_lock()
+            else:
+                self._bucket = BucketLock(is_enabled=False, reason=_NO_LOCKING)
+        return self._bucket
+
+    @asynccontextmanager
+    async def _claim(
+        self,
+        key: str,
+        subject: ClaimSubject,
+        *,
+        takes_over: bool = True,
+        patience: Patience | None = None,
+    ) -> AsyncIterator[WriterClaim]:
+        """See WriterClaim.on()."""
+        if await self._is_locked():
+            subject = msgspec.structs.replace(subject, renewal_seconds=HELD_RENEWAL_SECONDS)
+        async with WriterClaim.on(
+            self._store,
+            key,
+            subject,
+            clock=self._clock,
+            takes_over=takes_over,
+            patience=patience,
+        ) as claim:
+            yield claim
+
+    async def _is_locked(self) -> bool:
+        """Whether files are held here, by the location's settings or by the bucket's default."""
+        if self._lock is not None:
+            return True
+        try:
+            return (await self.bucket_lock()).default > timedelta()
+        except NotLeading:
+            raise
+        except StorageError as error:  # a right that nothing else needs
+            _logger.debug("Cannot tell whether the bucket holds files by default: %s", error)
+            return False
 
     async def _put_list(self, kind: str, name: str, entries: Sequence[Any]) -> StoredFile:
         return await self._put(self._layout.target(kind, name), await in_thread(encode_list, entries))

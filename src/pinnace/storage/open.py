@@ -14,6 +14,7 @@ from pinnace.storage.encryption import Encryption, recipients_of
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
+from pinnace.storage.object_lock import LOCK_SETTINGS, object_lock_of
 from pinnace.storage.own_settings import OWN_SETTINGS, signatures_of
 from pinnace.storage.provider import Opening
 from pinnace.storage.providers import PROVIDERS, qualified_provider
@@ -23,7 +24,7 @@ from pinnace.store_access.addresses import Addresses, IPNetwork, addresses_of
 OtherStores = Callable[[str, Mapping[str, str]], ObjectStore | None]
 """Opens the store of a provider that is not built in, by its full name; None if it does not know it."""
 
-_NOT_OF_THE_STORE = OWN_SETTINGS | {"resticRepoPrefix"}
+_NOT_OF_THE_STORE = OWN_SETTINGS | {"resticRepoPrefix", *LOCK_SETTINGS}
 
 
 def store_config(location: BackupStorageLocation, *, credentials_file: Path | None = None) -> dict[str, str]:
@@ -137,6 +138,7 @@ def open_backup_store(
             location=location.metadata.name,
             read_only=location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY,
         )
+        .locked(object_lock_of(location.spec.config))
         .signed(signatures)
         .encrypted(encryption)
     )

@@ -25,7 +25,7 @@ class RestoreFiles(LocationFiles):
     def claim_of_restore(self, restore: str, *, takes_over: bool) -> AbstractAsyncContextManager[WriterClaim]:
         """A context that holds the claim on the name of a restore for this process; see WriterClaim.on()."""
         key, subject = self._layout.restore_claim(restore), ClaimSubject("restore", restore)
-        return WriterClaim.on(self._store, key, subject, clock=self._clock, takes_over=takes_over)
+        return self._claim(key, subject, takes_over=takes_over)
 
     async def has_restore(self, restore: str) -> bool:
         """Whether there is any file of a restore, besides the claim on its name."""

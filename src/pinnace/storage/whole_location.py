@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
-from pinnace.storage.errors import InvalidLocation, StorageError, UnreadableObject
+from pinnace.storage.errors import InvalidLocation, StorageError, StoreConfigError, UnreadableObject
 from pinnace.storage.interface import read_all
 from pinnace.storage.layout import (
     TOP_LEVEL_DIRECTORIES,
@@ -12,6 +13,7 @@ from pinnace.storage.layout import (
     invalid_directories_message,
 )
 from pinnace.storage.location_files import SIGNED_URL_LIFETIME, LocationFiles
+from pinnace.storage.object_lock import LOCK_MODE
 
 _REPOSITORY_FILES = {"restic": ("config",), "kopia": ("kopia.repository", "kopia.repository.f")}
 """Files that every repository needs to be opened, by uploader. In a folder kopia's names end in `.f`."""
@@ -25,9 +27,36 @@ class WholeLocation(LocationFiles):
 
         Raises:
             InvalidLocation: there are directories at the root prefix that do not belong there.
+            StoreConfigError: object lock is wanted, and the bucket has none.
         """
         if (message := invalid_directories_message(await self._directories())) is not None:
             raise InvalidLocation(message)
+        await self.check_object_lock()
+
+    async def check_object_lock(self) -> None:
+        """Check that the bucket can hold files if the location asks for it.
+
+        Raises:
+            StoreConfigError: it cannot; the text says what to do.
+        """
+        if self._lock is None:
+            return
+        bucket = await self.bucket_lock()
+        if not bucket.is_enabled:
+            raise StoreConfigError(f"config.{LOCK_MODE} is {self._lock.mode}, but {bucket.reason}")
+
+    async def too_short_a_life(self, life: timedelta) -> str:
+        """Why a backup that expires so soon is refused: its bucket would hold it longer; empty if it is not.
+
+        Raises:
+            StorageError: the bucket cannot be asked.
+        """
+        if self._lock is None or life >= (default := (await self.bucket_lock()).default):
+            return ""
+        return (
+            f"the bucket holds every file for {default.days} days, longer than the backup is to live: give it"
+            f" a time to live (--ttl) of at least {default.days * 24}h, or shorten the bucket's default"
+        )
 
     async def foreign_directories(self) -> list[str]:
         """The directories at the root prefix that do not belong to a location."""

@@ -41,8 +41,10 @@ ResultT = TypeVar("ResultT")
 _logger = logging.getLogger(__name__)
 
 RENEWAL_SECONDS: Final = 5.0
-WATCH_SECONDS: Final = 3 * RENEWAL_SECONDS
-"""How long a claim of another process is watched before it counts as abandoned."""
+HELD_RENEWAL_SECONDS: Final = 300.0
+"""Where each renewal leaves a version behind that is held. (docs/adr/127)"""
+_WATCHED_RENEWALS: Final = 3
+"""How many renewals a claim of another process must miss to count as abandoned."""
 SETTLING_SECONDS: Final = RENEWAL_SECONDS
 """How long a process waits after it took a claim over. It is longer than a request takes, so that of several
 processes that took over one claim all but the last find that it is not theirs."""
@@ -60,11 +62,13 @@ class ClaimSubject(msgspec.Struct, frozen=True):
 
     Attributes:
         owner: the uid of its object in a cluster; empty for none.
+        renewal_seconds: how often it is renewed; the same for all processes that use the location.
     """
 
     noun: Literal["backup", "restore"]
     name: str
     owner: str = ""
+    renewal_seconds: float = RENEWAL_SECONDS
 
     def in_use(self, writer: str) -> NameInUse:
         """The error of a claim that another process has."""
@@ -79,7 +83,14 @@ class WriterClaim:
         was_abandoned: whether it was taken over from a process that died.
     """
 
-    def __init__(self, store: ObjectStore, key: str, subject: ClaimSubject, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        key: str,
+        subject: ClaimSubject,
+        *,
+        clock: Clock,
+    ) -> None:
         self._store = store
         self._key = key
         self._subject = subject
@@ -150,11 +161,11 @@ class WriterClaim:
             raise ClaimLost(_writer_of(found), self._subject.noun)
 
     async def _take(self, *, takes_over: bool) -> None:
-        for _ in range(_TRIES):
+        for number in range(_TRIES):
             # Read before and after: not every service has conditional writes, and some ignore the condition.
             found = await self._read()
             if found is None:
-                await self._create()
+                await self._create(unconditionally=number == _TRIES - 1)
                 found = await self._read()
             if self._is_own(found):
                 return
@@ -162,12 +173,16 @@ class WriterClaim:
                 continue
             if not takes_over:
                 raise self._subject.in_use(_writer_of(found))
+            if self._left_by_owner(found):
+                await self._store.put(self._key, self._content())
+                self.was_abandoned = True
+                continue
             _logger.warning(
                 "%s %s was begun by %s and is not finished: waiting %g s to see if it is still written",
                 self._subject.noun.capitalize(),
                 self._subject.name,
                 _writer_of(found),
-                WATCH_SECONDS,
+                self._watch_seconds,
             )
             later = await self._watched(found)
             if later == found:
@@ -180,10 +195,18 @@ class WriterClaim:
             f"cannot create {self._key!r}: the location says that it exists, and does not have it"
         )
 
-    async def _create(self) -> None:
-        """Create the file unless there is one; a read shows which process has the claim afterwards."""
+    async def _create(self, *, unconditionally: bool) -> None:
+        """Create the file unless there is one; a read shows which process has the claim afterwards.
+
+        Args:
+            unconditionally: some stores take the marker of a deleted version for an object that exists.
+        """
         try:
-            await self._store.put_new(self._key, self._content())
+            if unconditionally:
+                await self._store.put(self._key, self._content())
+                await self._clock.sleep(SETTLING_SECONDS)
+            else:
+                await self._store.put_new(self._key, self._content())
         except StoreUnavailable:
             # The answer may have been lost after the file was created.
             if not self._is_own(await self._read()):
@@ -198,14 +221,14 @@ class WriterClaim:
             now = await self._read()
             return now != found
 
-        await poll(has_changed, clock=self._clock, timeout_seconds=WATCH_SECONDS)
+        await poll(has_changed, clock=self._clock, timeout_seconds=self._watch_seconds)
         return now
 
     async def _renew(self) -> None:
         """Renew the claim until cancelled. A renewal that fails is repeated: the work may still succeed."""
         is_failing = False
         while True:
-            await self._clock.sleep(RENEWAL_SECONDS)
+            await self._clock.sleep(self._subject.renewal_seconds)
             try:
                 await self.check()
                 self._renewals += 1
@@ -238,6 +261,16 @@ class WriterClaim:
     def _is_own(self, found: bytes | None) -> bool:
         return found is not None and self._token.encode() in found
 
+    def _left_by_owner(self, found: bytes) -> bool:
+        """Whether a former process for the same object left the claim, where waiting for it takes long."""
+        is_slow = self._subject.renewal_seconds > RENEWAL_SECONDS
+        return is_slow and bool(self._subject.owner) and _owner_of(found) == self._subject.owner
+
+    @property
+    def _watch_seconds(self) -> float:
+        """How long a claim of another process is watched before it counts as abandoned."""
+        return _WATCHED_RENEWALS * self._subject.renewal_seconds
+
     def _content(self) -> bytes:
         claim = {
             "writer": f"{platform.node()}, process {os.getpid()}",
@@ -251,8 +284,15 @@ class WriterClaim:
 async def owner_of(store: ObjectStore, key: str) -> str:
     """The uid in a claim; empty if there is no claim, or it has none. Raises StorageError."""
     try:
-        owner = json.loads(await read_all(store, key, limit_bytes=_LIMIT_BYTES))["owner"]
-    except (ObjectNotFound, ValueError, LookupError, TypeError, RecursionError):
+        return _owner_of(await read_all(store, key, limit_bytes=_LIMIT_BYTES))
+    except ObjectNotFound:
+        return ""
+
+
+def _owner_of(content: bytes) -> str:
+    try:
+        owner = json.loads(content)["owner"]
+    except (ValueError, LookupError, TypeError, RecursionError):
         return ""
     return owner if isinstance(owner, str) else ""
 

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,26 @@ async def test_failing_existence_check_uploads_nothing(store: Store, workdir: Pa
     assert (done.status.phase, done.status.completion_timestamp) == (BackupPhase.FAILED, START)
     assert "no route" in done.status.failure_reason
     assert store.stored() == []
+
+
+async def test_a_backup_that_its_bucket_would_hold_beyond_its_end_is_refused(
+    store: Store, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[timedelta] = []
+
+    async def too_short_a_life(life: timedelta) -> str:
+        asked.append(life)
+        return "the bucket holds every file for 30 days"
+
+    monkeypatch.setattr(store, "too_short_a_life", too_short_a_life)
+    backup = prepared()
+    backup.status.expiration = START + timedelta(days=1)
+
+    done = await execute(two_a_page(), store, workdir, backup=backup)
+
+    assert asked == [timedelta(days=1)]
+    assert (done.status.phase, store.stored()) == (BackupPhase.FAILED, [])
+    assert done.status.failure_reason == "the bucket holds every file for 30 days"
 
 
 @pytest.mark.spec("BKP-042", "BKP-066")

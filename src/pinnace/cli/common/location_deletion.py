@@ -74,6 +74,7 @@ class LocationDeleter:
 
     async def _delete_backup(self, name: str) -> str:
         store = self._backend.store
+        await store.check_deletable(name)
         # The volume data first: only the files of the backup tell where it is.
         await self._delete_volume_data(self._backend, name)
         for restore, backup in (await self._backups_of_restores()).items():

@@ -48,7 +48,7 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import BackupHeld, StorageError, UnreadableObject
+from pinnace.storage.errors import BackupHeld, BackupLocked, StorageError, UnreadableObject
 from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)
@@ -104,6 +104,9 @@ class BackupDeletionReconciler:
             except Refusal as refusal:
                 log.warning("Backup is not deleted", reason=str(refusal))
                 await self._processed(request, [str(refusal)])
+            except BackupLocked as held:
+                await self._show_reason(request, f"{held}; the deletion is tried again then")
+                return Result.after(self._seconds_to(held))
             except PASSING_ERRORS:
                 raise  # the API server would not take the reason either
             except NotMarked as error:
@@ -184,6 +187,8 @@ class BackupDeletionReconciler:
                 have written items that are not the backup's, and plugins act with the server's rights.
         """
         plugins = opened.plugins
+        # Before anything is touched: volumes without the backup that names them are of no use.
+        await opened.store.check_deletable(backup.metadata.name)
         store = await opened.store.located(backup.metadata.name)
         context = await self._context(store, plugins)
         operation = DeleteOperation(
@@ -347,6 +352,12 @@ class BackupDeletionReconciler:
             return
         log.info("Backup deleted")
         await self._delete_requests(request_labels(backup))
+
+    def _seconds_to(self, held: BackupLocked) -> float:
+        """How long to wait for the end of an object lock; what has no end is looked at every hour."""
+        if held.until is None:
+            return EXPIRY_PERIOD_SECONDS
+        return max((held.until - self.scope.clock.now()).total_seconds(), 0.0) + 1.0
 
     async def _show_reason(self, request: DeleteBackupRequest, reason: str) -> None:
         """Say in the request why it waits; it is tried again."""

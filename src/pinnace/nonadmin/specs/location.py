@@ -17,13 +17,16 @@ from pinnace.nonadmin.objects import is_too_large, present
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.credentials import credentials_problem
 from pinnace.nonadmin.specs.enforcement import filled_in, location_violation
+from pinnace.storage.object_lock import LOCK_SETTINGS
 from pinnace.storage.providers import PROVIDERS
 from pinnace.store_access.addresses import Addresses, AddressRefused, parse_allowed
 
 _PREFIX: Final = "NonAdminBackupStorageLocation spec.bslSpec"
 
 ALLOWED_CONFIG: Final = {
-    each.short_name: each.tenants.settings for each in PROVIDERS.values() if each.tenants is not None
+    each.short_name: {*each.tenants.settings, *LOCK_SETTINGS}
+    for each in PROVIDERS.values()
+    if each.tenants is not None
 }
 """The providers that tenants may use, and their settings that affect only the tenant's store."""
 

@@ -5,6 +5,7 @@ stored when the ETag says so, a list is a list by its root element and its keys,
 prove is looked for by HEAD. (docs/adr/005, docs/adr/012)
 """
 
+import base64
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -20,13 +21,21 @@ import aiohttp
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.clock import Clock
 from pinnace.api.values.counts import counted
-from pinnace.api.values.times import known_time
+from pinnace.api.values.digits import is_digits
+from pinnace.api.values.times import format_time, known_time
 from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.clouds.aws.signing import EMPTY_HASH, Signer, quote_key, quote_query, signed_headers
 from pinnace.storage.downloads import ObjectURL, no_object
-from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
+from pinnace.storage.errors import (
+    BackupLocked,
+    ObjectNotFound,
+    StorageError,
+    StoreConfigError,
+    StoreUnavailable,
+)
 from pinnace.storage.http_store import SignURL
 from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
+from pinnace.storage.object_lock import BucketLock, ObjectVersion, Retention
 from pinnace.storage.upload import upload
 from pinnace.store_access.requests import (
     Reply,
@@ -66,6 +75,14 @@ _EXISTS = (409, 412)
 """Answers to a conditional PUT of an object that exists, or that another client is writing at the moment."""
 _NO_CONDITIONS = (400, 501)
 """Answers of services that refuse a conditional PUT because they have none."""
+
+_NO_LOCK: Final = ("ObjectLockConfigurationNotFoundError", "NotImplemented", "MethodNotAllowed")
+_WITHOUT_LOCK: Final = (
+    "has no object lock: it is enabled when a bucket is made, or later on a versioned one where the store"
+    " can do that"
+)
+_MOST_DAYS: Final = 100 * 365
+_LEGAL_HOLD: Final = "x-amz-object-lock-legal-hold"
 
 MAX_LISTED = 500_000
 """Names in one list, all kept in memory; many times what an honest location holds. A store can be
@@ -243,6 +260,80 @@ class BucketRequests:
             await self._confirm(key, len(data))
         return True
 
+    async def bucket_lock(self) -> BucketLock:
+        """GetObjectLockConfiguration. Raises StorageError, also without the right to ask."""
+        what = f"cannot ask bucket {self.bucket!r} for its object lock"
+        url = f"{self.url}/?{quote_query({'object-lock': ''})}"
+        reply = await self._send(Request(method="GET", url=url, what=what))
+        if code_and_message(reply.body)[0] in _NO_LOCK:
+            return BucketLock(is_enabled=False, reason=f"bucket {self.bucket!r} {_WITHOUT_LOCK}")
+        _check(what, reply)
+        return _parse_lock(parse_xml(reply.body, what), self.bucket)
+
+    async def versions(self, prefix: str) -> list[ObjectVersion]:
+        """ListObjectVersions of keys that begin with `prefix`. Raises StorageError."""
+        what = f"cannot list the versions in bucket {self.bucket!r}"
+        params = {"versions": "", "encoding-type": "url", "prefix": prefix}
+        found: list[ObjectVersion] = []
+        while True:
+            complaint = partial(other_root, name="ListVersionsResult")
+            url = f"{self.url}/?{quote_query(params)}"
+            reply = await self._send(Request(method="GET", url=url, complaint=complaint, what=what))
+            _check(what, reply)
+            page, markers = _parse_versions(parse_xml(reply.body, what))
+            if any(not each.key.startswith(prefix) for each in page):
+                raise StorageError(f"{what}: the list has names that do not begin with {prefix!r}")
+            found += page
+            if len(found) > MAX_LISTED:
+                raise StorageError(f"{what}: there are more than {MAX_LISTED} below {prefix!r}")
+            if not markers:
+                return found
+            if markers.items() <= params.items():
+                raise StorageError(f"{what}: the store repeats the same page")
+            params |= markers
+
+    async def held_until(self, version: ObjectVersion) -> datetime | None:
+        """HEAD one version for the end of its retention. Raises BackupLocked for a legal hold.
+
+        Some stores say it in the answer to HEAD of the newest version alone; GetObjectRetention asks again.
+        """
+        what = f"cannot look how long {version.key!r} is held"
+        request = Request(method="HEAD", url=self._version_url(version), complaint=no_object, what=what)
+        reply = await self._send(request)
+        if reply.status == 404:
+            return None
+        _check(what, reply)
+        if reply.headers.get(_LEGAL_HOLD, "") == "ON":
+            raise BackupLocked(f"a legal hold, which has no end, is on {version.key!r}", None)
+        if (until := _retained_until(reply)) is not None:
+            return until
+        url = self._version_url(version, retention="")
+        reply = await self._send(Request(method="GET", url=url, what=what))
+        if code_and_message(reply.body)[0] == "NoSuchObjectLockConfiguration":
+            return None
+        _check(what, reply)
+        return known_time(child_text(parse_xml(reply.body, what), "RetainUntilDate"))
+
+    async def delete_version(self, version: ObjectVersion) -> None:
+        """DELETE one version for good. Raises StorageError."""
+        what = f"cannot delete a version of {version.key!r}"
+        reply = await self._send(Request(method="DELETE", url=self._version_url(version), what=what))
+        if reply.status == 403 and "object lock" in code_and_message(reply.body)[1].lower():
+            raise BackupLocked(f"{version.key!r} is held by object lock, and the store says no end", None)
+        if reply.status != 404:
+            _check(what, reply)
+
+    async def check_retention(self, key: str, retention: Retention) -> None:
+        """See that an object that was just stored is held as long as asked. Raises StorageError."""
+        reply = await self._head(key)
+        until = None if reply is None else _retained_until(reply)
+        if until is None or until < retention.until:
+            shown = "not at all" if until is None else f"only until {format_time(until)}"
+            raise StorageError(
+                f"{key!r} was to be held until {format_time(retention.until)}, and the store holds it"
+                f" {shown}: it ignores object lock, or the right s3:GetObjectRetention is missing"
+            )
+
     async def create_upload(self, key: str) -> str:
         """Begin a multipart upload and return its id."""
         what = f"cannot write {key!r}"
@@ -333,6 +424,9 @@ class BucketRequests:
     def _object_url(self, key: str) -> str:
         return f"{self.url}/{quote_key(key)}"
 
+    def _version_url(self, version: ObjectVersion, **more: str) -> str:
+        return f"{self._object_url(version.key)}?{quote_query({'versionId': version.version, **more})}"
+
     def _upload_url(self, key: str, upload_id: str, **params: str) -> str:
         return f"{self._object_url(key)}?{quote_query({'uploadId': upload_id, **params})}"
 
@@ -346,7 +440,9 @@ class BucketRequests:
         """The answer to a PUT, which may be a refusal; one of success has an ETag that fits to the data."""
         what, digest = f"cannot write {key!r}", await in_thread(_md5, data)
         request = Request(method="PUT", url=url, data=data, complaint=partial(_not_stored, digest), what=what)
-        return await self._send(request, headers)
+        # Demanded of what is put under object lock, also by the bucket's own default.
+        sums = {"content-md5": base64.b64encode(bytes.fromhex(digest)).decode("ascii")}
+        return await self._send(request, {**headers, **sums})
 
     async def _send(self, request: Request, headers: Mapping[str, str] | None = None) -> Reply:
         """Sign and send a request; `headers` are sent and signed too."""
@@ -366,6 +462,18 @@ class BucketRequests:
             body_hash=body_hash,
             headers=headers,
         )
+
+
+def retention_headers(retention: Retention) -> dict[str, str]:
+    """The headers of an object that is put with a retention."""
+    return {
+        "x-amz-object-lock-mode": retention.mode.upper(),
+        "x-amz-object-lock-retain-until-date": format_time(retention.until),
+    }
+
+
+def _retained_until(reply: Reply) -> datetime | None:
+    return known_time(reply.headers.get("x-amz-object-lock-retain-until-date", ""))
 
 
 def _sha256(data: bytes) -> str:
@@ -490,6 +598,42 @@ def _parse_uploads(root: ElementTree.Element) -> tuple[list[UnfinishedUpload], d
     markers = {
         "key-marker": decoded(child_text(root, "NextKeyMarker")),
         "upload-id-marker": child_text(root, "NextUploadIdMarker"),
+    }
+    return found, {name: text for name, text in markers.items() if text}
+
+
+def _parse_lock(root: ElementTree.Element, bucket: str) -> BucketLock:
+    # A store without this request may answer with a list.
+    if local_name(root) != "ObjectLockConfiguration" or child_text(root, "ObjectLockEnabled") != "Enabled":
+        return BucketLock(is_enabled=False, reason=f"bucket {bucket!r} {_WITHOUT_LOCK}")
+    days = 0
+    for element in root.iter():
+        if local_name(element) in ("Days", "Years") and is_digits(element.text or ""):
+            days = int((element.text or "")[:6]) * (365 if local_name(element) == "Years" else 1)
+    return BucketLock(is_enabled=True, default=timedelta(days=min(days, _MOST_DAYS)))
+
+
+def _parse_versions(root: ElementTree.Element) -> tuple[list[ObjectVersion], dict[str, str]]:
+    """The versions of a page, and the parameters of the next one; none after the last."""
+    is_encoded = child_text(root, "EncodingType") == "url"
+
+    def decoded(text: str) -> str:
+        return unquote_plus(text) if is_encoded else text
+
+    found = [
+        ObjectVersion(
+            key=decoded(child_text(element, "Key")),
+            version=child_text(element, "VersionId"),
+            is_marker=local_name(element) == "DeleteMarker",
+        )
+        for element in root
+        if local_name(element) in ("Version", "DeleteMarker")
+    ]
+    if child_text(root, "IsTruncated") != "true":
+        return found, {}
+    markers = {
+        "key-marker": decoded(child_text(root, "NextKeyMarker")),
+        "version-id-marker": child_text(root, "NextVersionIdMarker"),
     }
     return found, {name: text for name, text in markers.items() if text}
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
@@ -24,12 +25,14 @@ from pinnace.kube.resources import DELETE_BACKUP_REQUESTS
 from pinnace.plugins.host.options import LaunchOptions
 from pinnace.plugins.installed import InstalledPlugins
 from pinnace.plugins.kinds import PluginId, PluginKind
-from pinnace.runtime.controller import DONE
+from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
-from pinnace.storage.errors import BackupHeld, StorageError, StoreUnavailable
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import BackupHeld, BackupLocked, StorageError, StoreUnavailable
 from pinnace.storage.holds import Hold
+from pinnace.storage.object_lock import held_text
 from tests.support.cluster.scripted_requests import ignore
 from tests.unit.controllers.fakes import NAMESPACE, World, fail_once, key
 
@@ -142,6 +145,33 @@ async def test_a_backup_goes_with_all_that_belongs_to_it(scene: Scene, phase: st
         ("backup_deletion_attempted", "nightly"),
         ("backup_deletion_finished", "nightly", True),
     ]
+
+
+async def test_a_backup_that_is_held_is_deleted_when_the_lock_ends_and_nothing_of_it_before(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until = scene.world.clock.now() + timedelta(hours=1)
+    held = [BackupLocked(held_text(until), until), BackupLocked("a legal hold", None)]
+
+    async def check_deletable(_store: BackupStore, _backup: str) -> None:
+        if held:
+            raise held.pop(0)
+
+    monkeypatch.setattr(BackupStore, "check_deletable", check_deletable)
+    await scene.backup()
+    scene.request()
+    before = scene.world.files()
+
+    assert await scene.reconciler.reconcile(key("q1")) == Result.after(3601.0)
+    assert scene.errors == [
+        "object lock holds its files until 2021-08-11T22:43:26Z; the deletion is tried again then"
+    ]
+    assert await scene.reconciler.reconcile(key("q1")) == Result.after(3600.0)  # it has no end
+    assert scene.world.files() == before
+    assert scene.world.cluster.status("backups", "b1") == COMPLETED
+
+    await scene.reconcile()
+    assert scene.world.files() == []
 
 
 async def test_request_and_backup_become_deleting_before_anything_is_deleted(scene: Scene) -> None:
