@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
+from pinnace.api.retention.holds import refusal
 from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUnavailable
 
 __all__ = [
@@ -107,8 +108,7 @@ class BackupHeld(StorageError):
     """The backup is held, and nothing deletes it before somebody releases it. (docs/adr/128)"""
 
     def __init__(self, backup: str, reason: str) -> None:
-        why = f": {reason}" if reason else ""
-        super().__init__(f"backup {backup} is held{why}; `backup release` lets it go")
+        super().__init__(refusal(backup, reason))
 
 
 class BackupLocked(StorageError):

@@ -13,8 +13,9 @@ import msgspec
 
 from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import BackupPhase
+from pinnace.api.retention.holds import held, hold_of
 from pinnace.api.values.times import CLOCK_DIFFERENCE, is_ahead, later
 from pinnace.api.velero.backup import Backup
 from pinnace.api.verification_answer import Soundness
@@ -63,17 +64,6 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     deleting: Collection[str] = ()
     restoring: Collection[str] = ()
     held: dict[str, str] = {}
-
-
-def hold_of(backup: JSONObject) -> str | None:
-    """The reason of the hold on a Backup object, which may be empty; None if it is not held."""
-    notes = mapping(backup, "metadata", "annotations")
-    return str(notes[labels.HOLD]) if labels.HOLD in notes else None
-
-
-def held(reason: str) -> str:
-    """That a backup is held, for people."""
-    return f"held: {reason}" if reason else "held"
 
 
 def candidate(obj: JSONObject, around: Surroundings) -> RetentionCandidate:

@@ -129,6 +129,10 @@ def _status(sheet: Sheet, made: BackupDescription) -> None:
     sheet.field("Completed", made.head.completed)
     sheet.line()
     sheet.field("Expiration", made.expiration)
+    if made.found.hold is not None:
+        sheet.field("Hold", made.found.hold or "held, without a reason")
+    if made.found.retention:
+        sheet.field("Retention", made.found.retention)
     sheet.line()
     if progress is not None:
         parts.progress(sheet, progress, "backed up", "backed up", activity.described(made.status))

@@ -126,6 +126,10 @@ def _status(backup: BackupDescription, view: View) -> JSONObject:
         },
         **parts.progress(backup.head.progress, "BackedUp", "BackedUp"),
     }
+    if found.hold is not None:
+        made["hold"] = found.hold
+    if found.retention:
+        made["retention"] = found.retention
     if found.tarball_bytes is not None:
         made["tarballBytes"] = found.tarball_bytes
     if isinstance(found.resource_list, str):

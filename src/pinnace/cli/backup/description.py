@@ -15,7 +15,9 @@ class DescribedBackup(msgspec.Struct, frozen=True, kw_only=True):
 
     `resource_list`, `snapshots`, `volume_infos` and `operations` are set only with details; a str is an error
     that is shown in place of the content. Without `results` only the counts are shown. `tarball_bytes` is
-    None if the size is unknown. `records_volumes` is false for versions that keep no `volume_infos`.
+    None if the size is unknown. `retention` is what the rules of its schedule say; empty without rules.
+    `hold` is None if the backup is not held. `records_volumes` is false for versions that keep no
+    `volume_infos`.
     """
 
     delete_requests: Sequence[JSONObject] = ()
@@ -29,6 +31,8 @@ class DescribedBackup(msgspec.Struct, frozen=True, kw_only=True):
     operations: Sequence[JSONObject] = ()
     tarball_bytes: int | None = None
     waits_for: str = ""
+    retention: str = ""
+    hold: str | None = None
 
 
 class HookCommand(msgspec.Struct, frozen=True):

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Sequence
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, names_by_kind
+from pinnace.api.objects import JSONObject, names_by_kind, text
+from pinnace.api.retention.holds import hold_of
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backup.describe import describe_backup
 from pinnace.cli.backup.describe_json import backup_as_json
@@ -64,7 +65,33 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> DescribedB
         if view.details
         else (),
         waits_for=await waits_for(backend, backup),
+        retention=await _retention(backend, backup),
+        hold=await _hold(backend, backup),
     )
+
+
+async def _retention(backend: Backend, backup: JSONObject) -> str:
+    """What the rules of the backup's schedule say of it; empty without a schedule or rules."""
+    if not text(backup, "metadata", "labels", labels.SCHEDULE_NAME):
+        return ""
+    from pinnace.cli.common.decided_schedules import retention_of_backup  # few need it
+
+    return await retention_of_backup(backend, backup)
+
+
+async def _hold(backend: Backend, backup: JSONObject) -> str | None:
+    """The reason of the hold on the backup; None if it is not held, or only a server could say so."""
+    from pinnace.client.location import LocationBackend
+
+    if not isinstance(backend, LocationBackend):
+        return hold_of(backup)
+    from pinnace.cli.common.holds import hold_in_location
+
+    try:
+        return await hold_in_location(backend, backup["metadata"]["name"])
+    except StorageError as error:
+        complain(f"it cannot be found out whether backup {backup['metadata']['name']} is held: {error}")
+        return hold_of(backup)
 
 
 async def _tarball_bytes(backend: Backend, backup: JSONObject) -> int | None:

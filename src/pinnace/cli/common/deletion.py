@@ -76,6 +76,22 @@ def delete(ctx: click.Context, noun: str, volume_data: str, options: DeleteOptio
         raise CommandError(aggregate(errors))
 
 
+async def delete_objects(
+    settings: Settings, kind: PrintedKind, options: DeleteOptions, names: Sequence[str], *, volume_data: str
+) -> list[str]:
+    """Delete the objects of these names, which the user has confirmed. Returns the errors."""
+    request = _Request(settings=settings, kind=kind, options=options, selector="", volume_data=volume_data)
+    async with _open_deleter(request, names_place=True) as deleter:
+        errors = []
+        for name in names:
+            try:
+                found = await deleter.named(name)
+            except NoSuchObject:
+                continue  # somebody else has deleted it
+            errors += await _delete_each(deleter, [found])
+        return errors
+
+
 async def _choose_and_delete(request: _Request) -> list[str]:
     async with _open_deleter(request, names_place=True) as deleter:
         chosen, errors = await _chosen(deleter, request)

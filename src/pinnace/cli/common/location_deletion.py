@@ -4,12 +4,13 @@ from collections.abc import Awaitable, Callable
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import counted
+from pinnace.cli.common.holds import hold_in_location
 from pinnace.cli.errors import CommandError
 from pinnace.cli.kinds import BACKUP, PrintedKind
 from pinnace.cli.output.summary import summary_of
 from pinnace.client.errors import ClientError
 from pinnace.client.location import LocationBackend, backup_of_restore
-from pinnace.storage.errors import BackupBeingWritten, StorageError
+from pinnace.storage.errors import BackupBeingWritten, BackupHeld, StorageError
 
 DeleteVolumeData = Callable[[LocationBackend, str], Awaitable[None]]
 """Deletes the volume data of a backup, by name; raises CommandError if the backup must stay."""
@@ -74,6 +75,8 @@ class LocationDeleter:
 
     async def _delete_backup(self, name: str) -> str:
         store = self._backend.store
+        if (reason := await hold_in_location(self._backend, name)) is not None:
+            raise BackupHeld(name, reason)
         await store.check_deletable(name)
         # The volume data first: only the files of the backup tell where it is.
         await self._delete_volume_data(self._backend, name)

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.retention.holds import hold_of, refusal
 from pinnace.api.values.counts import counted
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode, BackupStorageLocationPhase
@@ -61,7 +62,7 @@ class ServerDeleter:
     async def delete(self, obj: JSONObject) -> str:
         client, namespace, name = self._backend.client, self._backend.namespace, obj["metadata"]["name"]
         if self._kind == BACKUP:
-            await self._refuse_running(obj)
+            await self._refuse(obj)
             request = deletion_request(obj, namespace, force=self._force)
             await client.create(DELETE_BACKUP_REQUESTS, request, namespace)
             await self._warn_of_location(name, text(obj, "spec", "storageLocation"))
@@ -75,9 +76,11 @@ class ServerDeleter:
         more = await self._delete_known_of(name) if self._kind == BACKUP_LOCATION else []
         return "\n".join([self._kind.deleted, *more])
 
-    async def _refuse_running(self, backup: JSONObject) -> None:
+    async def _refuse(self, backup: JSONObject) -> None:
         """Raise CommandError where the server would refuse, which only the request would show. (CTL 6.2)"""
         phase, name = cells.phase(backup), backup["metadata"]["name"]
+        if (reason := hold_of(backup)) is not None:
+            raise CommandError(refusal(name, reason))
         if phase == "InProgress" and not await self._backend.absence():
             raise CommandError(
                 f"backup {name} is being made ({phase}), and the server deletes none before its end:"

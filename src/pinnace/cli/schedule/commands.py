@@ -36,6 +36,7 @@ group = group_of(
         "create": f"{_SCHEDULE}.create:create",
         "run": f"{_SCHEDULE}.run:run",
         "pause": f"{_SCHEDULE}.pause:pause",
+        "prune": f"{_SCHEDULE}.prune:prune",
         "unpause": f"{_SCHEDULE}.pause:unpause",
     },
 )

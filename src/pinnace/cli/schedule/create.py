@@ -6,6 +6,7 @@ import click
 
 from pinnace.cli.common.content_options import BackupSpecOptions, MetadataOptions, OperationTimeoutOptions
 from pinnace.cli.common.refused import OF_BACKUPS, refused
+from pinnace.cli.common.retention_options import RetentionOptions
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments, flag, switch, text, tristate
 from pinnace.cli.declaring.values import NEW, Value
@@ -22,7 +23,12 @@ CRON = Value(
 
 
 class ScheduleCreateOptions(
-    BackupSpecOptions, OperationTimeoutOptions, MetadataOptions, CreateOptions, kind="Schedule"
+    BackupSpecOptions,
+    OperationTimeoutOptions,
+    MetadataOptions,
+    RetentionOptions,
+    CreateOptions,
+    kind="Schedule",
 ):
     """Create a schedule of backups that a server makes.
 
@@ -95,6 +101,10 @@ create = lazy_command(
         (
             "Each day at 3, kept for two weeks",
             "pinnace schedule create daily --schedule '0 3 * * *' --ttl 2w",
+        ),
+        (
+            "Keep one of each of 7 days and 12 months",
+            "pinnace schedule create daily --schedule @daily --keep-daily 7 --keep-monthly 12",
         ),
         (
             "Every six hours, one namespace",

@@ -75,6 +75,7 @@ def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions
                 **build.namespace_selector(options),
                 **_rules(options),
                 **_verification(options),
+                **_retention(options),
             },
         ),
         spec=ScheduleSpec(
@@ -125,6 +126,13 @@ def _verification(options: ScheduleCreateOptions) -> dict[str, str]:
     except ValueError as error:
         raise InvalidInput(f"--verify-read-data: {error}") from error
     return notes
+
+
+def _retention(options: ScheduleCreateOptions) -> dict[str, str]:
+    """The annotation with the rules that were given. Raises InvalidInput."""
+    rules = options.given_rules
+    lines = [f"{name}: {value}" for name, value in rules.items()]
+    return {labels.RETENTION: "\n".join(lines)} if rules else {}
 
 
 async def _submit(settings: Settings, schedule: Schedule) -> None:

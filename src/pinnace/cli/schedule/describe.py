@@ -1,5 +1,6 @@
 """`schedule describe`. (docs/spec: CLI 6)"""
 
+from collections.abc import Sequence
 from typing import Final
 
 from pinnace.api import labels
@@ -35,9 +36,15 @@ class _Indented(Sheet):
         return self._outer.paint(text, code)
 
 
-async def describe_stored_schedule(_backend: Backend, schedule: JSONObject, view: View) -> str:
+async def describe_stored_schedule(backend: Backend, schedule: JSONObject, view: View) -> str:
     """The description of a schedule."""
-    return describe_schedule(schedule, view)
+    retention = []
+    if labels.RETENTION in mapping(schedule, "metadata", "annotations"):
+        # Loaded where it is needed: few schedules have rules.
+        from pinnace.cli.common.decided_schedules import lines_of_rules
+
+        retention = await lines_of_rules(backend, schedule)
+    return describe_schedule(schedule, view, retention)
 
 
 def _when(sheet: Sheet, schedule: JSONObject) -> None:
@@ -51,8 +58,12 @@ def _when(sheet: Sheet, schedule: JSONObject) -> None:
             sheet.field(title, value)
 
 
-def describe_schedule(schedule: JSONObject, view: View) -> str:
-    """The description as aligned text, without a newline at its end."""
+def describe_schedule(schedule: JSONObject, view: View, retention: Sequence[str] = ()) -> str:
+    """The description as aligned text, without a newline at its end.
+
+    Args:
+        retention: the lines about its rules of retention.
+    """
     sheet = Sheet(colour=view.colour)
     spec = cells.spec(schedule)
     found = head(schedule)
@@ -71,4 +82,8 @@ def describe_schedule(schedule: JSONObject, view: View) -> str:
     template_block(_Indented(sheet), described_template(spec.get("template") or {}))
     sheet.line()
     sheet.field("Last Backup", cells.local_time(cells.status(schedule).get("lastBackup"), "<never>"))
+    if retention:
+        sheet.line()
+        for line in retention:
+            sheet.line(line)
     return sheet.render()

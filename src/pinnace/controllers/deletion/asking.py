@@ -9,7 +9,7 @@ import msgspec
 
 from pinnace.api import API_VERSION
 from pinnace.api.objects import JSONObject, text
-from pinnace.api.retention.candidates import held, hold_of
+from pinnace.api.retention.holds import held, hold_of
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode, BackupStorageLocationPhase

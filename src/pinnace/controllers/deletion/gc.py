@@ -13,7 +13,7 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
-from pinnace.api.retention.candidates import hold_of
+from pinnace.api.retention.holds import hold_of
 from pinnace.api.velero.backup import Backup
 from pinnace.controllers.deletion.asking import (
     held_reason,

@@ -70,7 +70,7 @@ def offered(line: str) -> list[str]:
     ("line", "words"),
     [
         ("pinnace backup-", ["backup-location"]),
-        ("pinnace schedule ", ["create", "delete", "describe", "get", "pause", "run", "unpause"]),
+        ("pinnace schedule ", ["create", "delete", "describe", "get", "pause", "prune", "run", "unpause"]),
         ("pinnace -n other schedule d", ["delete", "describe"]),
         ("pinnace --location=/b schedule pa", ["pause"]),
         ("pinnace delete ", ["backup", "backup-location", "restore", "schedule"]),
