@@ -33,6 +33,7 @@ _NOTE = "<!-- Written by `python -m hack.reference` from the code; change it the
 ENVIRONMENT = {
     "PINNACE_LOCATION": "The location to work on without a server, as `--location`; an empty flag undoes it.",
     "PINNACE_RECIPIENTS": "Public keys that backups without a server are encrypted to.",
+    "PINNACE_MESSAGES_FILE": "Who is told how a run without a server ended, as `--messages-file`.",
     "PINNACE_IDENTITY_FILE": "The private keys that open encrypted backups, as `--identity-file`.",
     "PINNACE_IDENTITY_PASSPHRASE_FILE": "A file with the passphrase of the identity file.",
     "PINNACE_PLUGINS": "Modules of Python plugins, separated by commas: installed, or on `PYTHONPATH`.",

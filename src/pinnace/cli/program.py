@@ -68,6 +68,7 @@ cli = Group(
         "help": "pinnace.cli.client.help:help_",
         "explain": "pinnace.cli.client.explain:explain",
         "man": "pinnace.cli.client.man:man",
+        "notify": "pinnace.cli.notify.commands:group",
         "doctor": "pinnace.cli.doctor.commands:doctor",
         "bug": "pinnace.cli.debug.commands:bug",
         "debug": "pinnace.cli.debug.commands:debug",

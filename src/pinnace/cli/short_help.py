@@ -46,6 +46,7 @@ SHORT_HELP: dict[str, str] = {
     "pinnace.cli.nonadmin.create_location:create_location": "Ask for a location in your own bucket.",
     "pinnace.cli.nonadmin.create_restore:create_restore": "Restore your own namespace.",
     "pinnace.cli.nonadmin.server:server": "Run the controllers of self-service.",
+    "pinnace.cli.notify.commands:group": "Work with the messages that people get.",
     "pinnace.cli.plugin.add:add": "Add a plugin to the server.",
     "pinnace.cli.plugin.commands:group": "Work with the plugins of the server.",
     "pinnace.cli.plugin.get:get": "List the plugins of the server.",

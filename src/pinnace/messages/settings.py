@@ -3,6 +3,8 @@
 Errors name the place and never quote a value: URLs and headers are secrets.
 """
 
+import base64
+import binascii
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -10,6 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.strict_yaml import read_yaml
 from pinnace.messages.errors import MessageSettingsError
 from pinnace.messages.problem import Cause
@@ -105,7 +108,7 @@ class MessageSettings(Struct, frozen=True, kw_only=True):
     tenants: TenantMessages | None = None
 
 
-def parse_messages(text: str, *, of_tenant: bool = False) -> MessageSettings:
+def parse_messages(document: str, *, of_tenant: bool = False) -> MessageSettings:
     """Read a document.
 
     Args:
@@ -115,12 +118,12 @@ def parse_messages(text: str, *, of_tenant: bool = False) -> MessageSettings:
         MessageSettingsError: it cannot be read, or has what it may not have.
     """
     try:
-        found = read_yaml(text)
+        found = read_yaml(document)
     except ValueError as error:
         # The parser quotes what it does not understand, which may be a secret.
         raise MessageSettingsError("the document is not YAML with each key once") from error
-    document = _Fields(found, "the document", {"cluster", "sinks", "tenants"})
-    sinks = document.items("sinks")
+    fields = _Fields(found, "the document", {"cluster", "sinks", "tenants"})
+    sinks = fields.items("sinks")
     if len(sinks) > MOST_SINKS:
         raise MessageSettingsError(f"sinks: {len(sinks)} are too many, {MOST_SINKS} are allowed")
     made = [_sink(each, f"sinks[{number}]", of_tenant=of_tenant) for number, each in enumerate(sinks)]
@@ -128,17 +131,17 @@ def parse_messages(text: str, *, of_tenant: bool = False) -> MessageSettings:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise MessageSettingsError(f"sinks: the name {twice[0]} is there twice")
     rules = None
-    if document.has("tenants"):
+    if fields.has("tenants"):
         if of_tenant:
             raise MessageSettingsError("tenants: only an administrator can set it")
-        given = _Fields(document.value("tenants") or {}, "tenants", {"allowedEndpoints"})
+        given = _Fields(fields.value("tenants") or {}, "tenants", {"allowedEndpoints"})
         allowed = tuple(str(each) for each in given.items("allowedEndpoints"))
         try:
             parse_allowed(allowed)
         except ValueError as error:
             raise MessageSettingsError(f"tenants.allowedEndpoints: {error}") from error
         rules = TenantMessages(allowed_endpoints=allowed)
-    cluster = document.line("cluster", longest=100)
+    cluster = fields.line("cluster", longest=100)
     return MessageSettings(sinks=tuple(made), cluster=cluster, tenants=rules)
 
 
@@ -281,3 +284,14 @@ def _smtp(found: Any, place: str, *, of_tenant: bool) -> SmtpSettings:
         password=password,
         ca_cert=mail.text("caCert"),
     )
+
+
+def document_of(secret: JSONObject) -> str:
+    """The document in a Secret. Raises MessageSettingsError."""
+    encoded = text(secret, "data", DOCUMENT)
+    if not encoded:
+        raise MessageSettingsError(f"the Secret has no key {DOCUMENT}")
+    try:
+        return base64.b64decode(encoded, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise MessageSettingsError(f"the key {DOCUMENT} of the Secret is not base64 of UTF-8") from error

@@ -61,6 +61,7 @@ WORKS_ITSELF = {
     "backup explain-filters": "follows the rules of the engine",
     "restore create": "its first example is a preview, which runs the engine",
     "version": "has an answer without a server",
+    "notify test": "sends messages itself",
 }
 """Commands whose first example does more than to ask a server, with the reason; all others only ask."""
 ENGINES = (

@@ -8,6 +8,7 @@ from pinnace.cli.common.content_options import (
     BackupSpecOptions,
     MetadataOptions,
     OperationTimeoutOptions,
+    RunMessageOptions,
     WaitOptions,
 )
 from pinnace.cli.common.refused import OF_BACKUPS, refused
@@ -19,7 +20,13 @@ from pinnace.cli.output.printing import OutputOptions
 
 
 class BackupCreateOptions(
-    BackupSpecOptions, MetadataOptions, OperationTimeoutOptions, WaitOptions, OutputOptions, kind="Backup"
+    BackupSpecOptions,
+    MetadataOptions,
+    OperationTimeoutOptions,
+    WaitOptions,
+    RunMessageOptions,
+    OutputOptions,
+    kind="Backup",
 ):
     """Create a backup.
 

@@ -36,10 +36,13 @@ def create(ctx: click.Context, options: BackupCreateOptions) -> int:
             print_unsent(encode(backup, unsent=True), backup_table(), output)
             return ExitCode.OK
         from pinnace.cli.backup.local import make_backup
+        from pinnace.cli.common.telling import messages_of
 
         with output.naming(BACKUP.kind) as named:
             code = run_async(
-                make_backup(settings, backup, progress=options.progress),
+                make_backup(
+                    settings, backup, progress=options.progress, messages=messages_of(options.messages_file)
+                ),
                 interrupted=f"Interrupted: nothing that looks like backup {options.name} is left behind.",
             )
             named(options.name)

@@ -23,6 +23,7 @@ from pinnace.cli.declaring.fields import (
 )
 from pinnace.cli.declaring.types import BackupTypeFlag, Number, OrSelectorFlag, SelectorFlag
 from pinnace.cli.declaring.values import (
+    FILE,
     LOCATION,
     NAMESPACES,
     RESOURCES,
@@ -225,6 +226,15 @@ class ChosenObjectOptions(Options):
     object_with_owners: bool = switch(help="Restore the owners of each --object, too.")
     with_dependencies: bool = switch(
         help="Restore what its pods refer to, too: Secrets, ConfigMaps, claims, service accounts."
+    )
+
+
+class RunMessageOptions(Options, section=Section.OUTPUT):
+    """Who is told how a run without a server ended."""
+
+    messages_file: str = text(
+        value=FILE,
+        help="With --location: tell the sinks of this file how it ended; default $PINNACE_MESSAGES_FILE.",
     )
 
 

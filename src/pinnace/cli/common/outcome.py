@@ -11,7 +11,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import counted
 from pinnace.api.values.shell_words import as_name
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.common.content_options import WaitOptions
+from pinnace.cli.common.content_options import RunMessageOptions, WaitOptions
 from pinnace.cli.connect import caller, command_line
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import discard, printable
@@ -41,6 +41,8 @@ _LINE_BYTES: Final = 1 << 20
 
 def check(settings: Settings, options: WaitOptions) -> None:
     """Refuse a flag that would do nothing. Raises InvalidInput."""
+    if isinstance(options, RunMessageOptions) and options.messages_file and settings.location is None:
+        raise InvalidInput("--messages-file goes with --location: a server reads the sinks of a Secret")
     if options.exit_code and not options.wait and settings.location is None:
         raise InvalidInput("--exit-code goes with --wait: without it the command ends before the run does")
 

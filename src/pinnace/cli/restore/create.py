@@ -11,6 +11,7 @@ from pinnace.cli.common.content_options import (
     MetadataOptions,
     OperationTimeoutOptions,
     RestoreContentOptions,
+    RunMessageOptions,
     WaitOptions,
 )
 from pinnace.cli.declaring.commands import lazy_command
@@ -51,6 +52,7 @@ class RestoreCreateOptions(
     ConsentOptions,
     OperationTimeoutOptions,
     WaitOptions,
+    RunMessageOptions,
     OutputOptions,
     kind="Restore",
     namespaces="Namespaces (as in the backup)",

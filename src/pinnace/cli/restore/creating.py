@@ -1,6 +1,6 @@
 """The work of `restore create`. (docs/spec: CLI 5.1)"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import click
 
@@ -71,20 +71,38 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     if not output.sends:
         print_restore(restore, output)
         return ExitCode.OK
-    from pinnace.cli.restore.local import make_restore
-
-    allow_partially_failed = bool(options.allow_partially_failed)
     with output.naming(RESTORE.kind) as named:
         return run_async(
-            make_restore(
-                settings,
-                restore,
-                allow_partially_failed=allow_partially_failed,
-                progress=options.progress,
-                other_names=others,
-                named=named,
-            ),
+            _make(settings, restore, options, others, named),
             interrupted="Interrupted: what was restored so far stays. The same command continues.",
+        )
+
+
+async def _make(
+    settings: Settings,
+    restore: Restore,
+    options: RestoreCreateOptions,
+    other_names: Iterable[str],
+    named: Callable[[str], None],
+) -> int:
+    """Make the restore without a server. Returns the exit code."""
+    from pinnace.cli.common.telling import CURRENT_CLUSTER, ToldRun, messages_of
+    from pinnace.cli.restore.local import make_restore
+
+    messages = messages_of(options.messages_file)
+    async with ToldRun(messages, restore, settings.kubecontext or CURRENT_CLUSTER) as told:
+
+        def ended(finished: Restore) -> None:
+            told.ended(finished)
+            named(finished.metadata.name)
+
+        return await make_restore(
+            settings,
+            restore,
+            allow_partially_failed=bool(options.allow_partially_failed),
+            progress=options.progress,
+            other_names=other_names,
+            ended=ended,
         )
 
 

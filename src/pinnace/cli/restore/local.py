@@ -33,13 +33,13 @@ async def make_restore(
     allow_partially_failed: bool,
     progress: str = "auto",
     other_names: Iterable[str] = (),
-    named: Callable[[str], None] | None = None,
+    ended: Callable[[Restore], None] | None = None,
 ) -> int:
     """Make a restore and print how it ended. Returns the exit code.
 
     Args:
         other_names: the names to try if the restore's own is taken, where nobody chose it.
-        named: told the name of the restore that was made.
+        ended: called with the restore that was made, when it has ended.
     """
     async with open_run(settings, "restore", progress=progress) as (run, view):
         say_cluster(run.client, "Restoring into")
@@ -62,8 +62,8 @@ async def make_restore(
             await say_source(run.client, source)
             await check_mapping(location, source["metadata"]["name"], restore.spec.namespace_mapping)
         finished, recorded = await local_restore.make_restore(run, restore, other_names=other_names)
-        if named is not None:
-            named(finished.metadata.name)
+        if ended is not None:
+            ended(finished)
         counts = finished.status.progress
         items = counts.items_restored if counts else 0
         view.finish(items)

@@ -1,7 +1,5 @@
 """Reads the settings of messages from the Secrets with the label `pinnace.io/messages: "true"`."""
 
-import base64
-import binascii
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,7 +11,13 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import SECRETS
 from pinnace.messages.errors import MessageSettingsError
-from pinnace.messages.settings import DOCUMENT, MOST_SINKS, MessageSettings, SinkSettings, parse_messages
+from pinnace.messages.settings import (
+    MOST_SINKS,
+    MessageSettings,
+    SinkSettings,
+    document_of,
+    parse_messages,
+)
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 
@@ -101,14 +105,3 @@ class MessageSources:
         if self._complaints.get(key) != why:
             self._complaints[key] = why
             log.error("The settings of messages cannot be used", secret=str(key), error=why)
-
-
-def document_of(secret: JSONObject) -> str:
-    """The document in a Secret. Raises MessageSettingsError."""
-    encoded = text(secret, "data", DOCUMENT)
-    if not encoded:
-        raise MessageSettingsError(f"the Secret has no key {DOCUMENT}")
-    try:
-        return base64.b64decode(encoded, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise MessageSettingsError(f"the key {DOCUMENT} of the Secret is not base64 of UTF-8") from error
