@@ -1,7 +1,7 @@
 """Keys: private ones that sign, public ones that check, and a set of those that are trusted.
 
 A public key is written as the base64 of its SubjectPublicKeyInfo, the line that a PEM file has between its
-armour; PEM is read too.
+armour; PEM is read too. The library is loaded where there is a key: most locations have none.
 """
 
 import base64
@@ -9,31 +9,16 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
-from typing import Final, Protocol
-
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, padding
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_der_public_key,
-    load_pem_private_key,
-)
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pinnace.signing.errors import BadKey
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 MOST_KEYS: Final = 32
 """How many keys may be trusted, so that a check stays short."""
 _LEAST_RSA_BITS: Final = 2048
-_CURVES: Final[Mapping[str, tuple[str, hashes.HashAlgorithm]]] = {
-    "secp256r1": ("ecdsa-sha2-nistp256", hashes.SHA256()),
-    "secp384r1": ("ecdsa-sha2-nistp384", hashes.SHA384()),
-}
 _PEM: Final = re.compile(r"-----BEGIN PUBLIC KEY-----([^-]*)-----END PUBLIC KEY-----")
 
 
@@ -51,7 +36,12 @@ class SigningKey(Protocol):
 
 
 class PublicKey:
-    """A public key: Ed25519, ECDSA over P-256 or P-384, or RSA (PSS with SHA-256) of at least 2048 bits."""
+    """A public key: Ed25519, ECDSA over P-256 or P-384, or RSA (PSS with SHA-256) of at least 2048 bits.
+
+    Attributes:
+        named: type, scheme and public part, as securesystemslib names them.
+        id: the key id that it gives.
+    """
 
     def __init__(self, der: bytes) -> None:
         """Args:
@@ -60,21 +50,33 @@ class PublicKey:
         Raises:
             BadKey: it is no such key.
         """
+        from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, padding
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
+
         try:
             key = load_der_public_key(der)
         except (ValueError, UnsupportedAlgorithm):
             raise BadKey("not a public key: expected the base64 of its SubjectPublicKeyInfo") from None
+        self._invalid = InvalidSignature
         self._verify: Callable[[bytes, bytes], None]
+        curves: Mapping[str, tuple[str, hashes.HashAlgorithm]] = {
+            "secp256r1": ("ecdsa-sha2-nistp256", hashes.SHA256()),
+            "secp384r1": ("ecdsa-sha2-nistp384", hashes.SHA384()),
+        }
         pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
         if isinstance(key, Ed25519PublicKey):
-            named = ("ed25519", "ed25519", key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex())
+            self.named = ("ed25519", "ed25519", key.public_bytes(Encoding.Raw, PublicFormat.Raw).hex())
             self._verify = key.verify
-        elif isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES:
-            scheme, digest = _CURVES[key.curve.name]
-            named = ("ecdsa", scheme, pem)
+        elif isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in curves:
+            scheme, digest = curves[key.curve.name]
+            self.named = ("ecdsa", scheme, pem)
             self._verify = lambda sig, data: key.verify(sig, data, ec.ECDSA(digest))
         elif isinstance(key, RSAPublicKey) and key.key_size >= _LEAST_RSA_BITS:
-            named = ("rsa", "rsassa-pss-sha256", pem)
+            self.named = ("rsa", "rsassa-pss-sha256", pem)
             pss = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.AUTO)
             self._verify = lambda sig, data: key.verify(sig, data, pss, hashes.SHA256())
         else:
@@ -82,7 +84,7 @@ class PublicKey:
                 "not a key that can be used: expected Ed25519, ECDSA P-256 or P-384, or RSA of 2048 bits"
             )
         self._der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        self.id = _key_id(*named)
+        self.id = _key_id(*self.named)
 
     def __str__(self) -> str:
         """The key on one line, as settings have it."""
@@ -92,7 +94,7 @@ class PublicKey:
         """Whether this key has made the signature of the data."""
         try:
             self._verify(signature, data)
-        except InvalidSignature:
+        except self._invalid:
             return False
         return True
 
@@ -100,7 +102,9 @@ class PublicKey:
 class Ed25519Signer:
     """A private key from a file."""
 
-    def __init__(self, private: Ed25519PrivateKey) -> None:
+    def __init__(self, private: "Ed25519PrivateKey") -> None:
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
         self._private = private
         self.public = PublicKey(
             private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
@@ -109,11 +113,17 @@ class Ed25519Signer:
     @classmethod
     def generate(cls) -> "Ed25519Signer":
         """A new key."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
     def from_pem(cls, pem: bytes) -> "Ed25519Signer":
         """The key of a file in PKCS #8. Raises BadKey; the text has nothing of the file."""
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
         try:
             key = load_pem_private_key(pem, password=None)
         except TypeError:
@@ -126,6 +136,8 @@ class Ed25519Signer:
 
     def pem(self) -> bytes:
         """The private key for its file."""
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
         return self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     async def sign(self, data: bytes) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.signing.errors import BadKey
+from pinnace.signing.external import ExternalKey
 from pinnace.signing.keys import Ed25519Signer, PublicKey, SigningKey, parse_keys, unique_keys
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.newest import NewestOutside
@@ -23,18 +24,24 @@ KEY_FILE: Final = "signing.keyFile"
 """The file of the private key that signs backups, for runs without a server."""
 KEY_SECRET: Final = "signing.keySecret"  # noqa: S105 - where the key is, and not the key
 """`NAME` or `NAME/KEY`: the Secret of the private key in the namespace of the server that signs."""
+SIGNER: Final = "signing.signer"
+"""The URI of a key in a KMS, in Vault or in an HSM that signs. (`signing.external`)"""
+PUBLIC_KEY: Final = "signing.publicKey"
+"""The public key of that."""
 REQUIRE_SIGNATURE: Final = "requireSignature"
 """Whether backups without a signature of a trusted key are refused."""
 RECIPIENTS: Final = "encryption.recipients"
 """Public keys that backups are encrypted to, separated by blanks or commas."""
 
-_SIGNING: Final = frozenset({TRUSTED_KEYS, KEY_FILE, KEY_SECRET, REQUIRE_SIGNATURE})
+_SIGNING: Final = frozenset({TRUSTED_KEYS, KEY_FILE, KEY_SECRET, SIGNER, PUBLIC_KEY, REQUIRE_SIGNATURE})
 OWN_SETTINGS: Final = _SIGNING | {RECIPIENTS}
 """What no store is given."""
-URL_SETTINGS: Final = (TRUSTED_KEYS, KEY_FILE, REQUIRE_SIGNATURE, RECIPIENTS)
+URL_SETTINGS: Final = (TRUSTED_KEYS, KEY_FILE, SIGNER, PUBLIC_KEY, REQUIRE_SIGNATURE, RECIPIENTS)
 """Those that a location's URL may have."""
 ENVIRONMENT: Final = {
     "PINNACE_SIGNING_KEY_FILE": KEY_FILE,
+    "PINNACE_SIGNER": SIGNER,
+    "PINNACE_SIGNER_PUBLIC_KEY": PUBLIC_KEY,
     "PINNACE_TRUSTED_KEYS": TRUSTED_KEYS,
     "PINNACE_REQUIRE_SIGNATURE": REQUIRE_SIGNATURE,
     "PINNACE_RECIPIENTS": RECIPIENTS,
@@ -82,7 +89,7 @@ def signatures_of(
             reason = error.strerror if isinstance(error, OSError) else error
             raise StoreConfigError(f"config.{KEY_FILE}: cannot read {path!r}: {reason}") from error
     try:
-        key = Ed25519Signer.from_pem(key_pem) if key_pem is not None else None
+        key = _signing_key(config, key_pem)
     except BadKey as error:
         raise StoreConfigError(f"the signing key of the location: {error}") from error
     required = parse_bool(config.get(REQUIRE_SIGNATURE, ""))
@@ -97,6 +104,18 @@ def signatures_of(
             f" of those who make backups into config.{TRUSTED_KEYS}"
         )
     return Signatures(key=key, trusted=trusted, required=required, outside=outside)
+
+
+def _signing_key(config: Mapping[str, str], pem: bytes | None) -> SigningKey | None:
+    """The key that signs, if any. Raises BadKey."""
+    if not (uri := config.get(SIGNER)):
+        return Ed25519Signer.from_pem(pem) if pem is not None else None
+    if pem is not None:
+        raise BadKey(f"there are two: config.{SIGNER} and one in a file or Secret; remove one")
+    public = parse_keys(config.get(PUBLIC_KEY, ""))
+    if len(public) != 1:
+        raise BadKey(f"config.{SIGNER} needs its public key in config.{PUBLIC_KEY}")
+    return ExternalKey(uri, public[0])
 
 
 def without_signing(location: BackupStorageLocation) -> BackupStorageLocation:
