@@ -51,6 +51,7 @@ SHORT_HELP: dict[str, str] = {
     "pinnace.cli.plugin.commands:group": "Work with the plugins of the server.",
     "pinnace.cli.plugin.get:get": "List the plugins of the server.",
     "pinnace.cli.plugin.remove:remove": "Remove a plugin from the server.",
+    "pinnace.cli.process.change_password:change_password": "Change the password of volume repositories.",
     "pinnace.cli.process.hold_volume:hold_volume": "",
     "pinnace.cli.process.node_agent:node_agent": "Run the node agent (the DaemonSet does).",
     "pinnace.cli.process.repo_maintenance:repo_maintenance": "",

@@ -1,19 +1,21 @@
 """Checks repositories of volume data, and locks that dead programs left in them."""
 
 from pinnace.api import phases
-from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.doctor.findings import Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     BACKUP_REPOSITORIES,
+    BACKUP_STORAGE_LOCATIONS,
     POD_VOLUME_BACKUPS,
     POD_VOLUME_RESTORES,
     RESTIC_REPOSITORIES,
     APIResource,
 )
 from pinnace.notices.codes import Code
-from pinnace.volumes.uploader.passwords import read_secrets, with_public_password
+from pinnace.storage.own_settings import REPOSITORY_SECRET
+from pinnace.volumes.uploader.passwords import LEGACY_FIRST, read_secrets, with_public_password
 
 CHECK = "repositories"
 PASSWORD = "repository password"  # noqa: S105 - a check
@@ -65,8 +67,10 @@ def judge(repositories: list[JSONObject]) -> list[Finding]:
 
 
 async def read_public_passwords(client: KubeClient, namespace: str) -> list[str]:
-    """The names of the server's Secrets that have Velero's public password. Raises KubeError."""
-    return with_public_password(await read_secrets(client, namespace))
+    """The Secrets of the server and of its locations that have Velero's public password. Raises KubeError."""
+    locations = await _list(client, BACKUP_STORAGE_LOCATIONS, namespace)
+    own = {text(each, "spec", "config", REPOSITORY_SECRET) for each in locations} - {""}
+    return with_public_password(await read_secrets(client, namespace, (*LEGACY_FIRST, *sorted(own))))
 
 
 def judge_passwords(public: list[str], namespace: str) -> list[Finding]:
@@ -78,7 +82,7 @@ def judge_passwords(public: list[str], namespace: str) -> list[Finding]:
             PASSWORD,
             f"volumes are saved under Velero's public default password (Secret {listed(public)} in namespace"
             f" {namespace}): whoever can read the bucket can read them",
-            "give the repositories a password of your own, and keep a copy of it outside the cluster",
+            "`repo change-password` gives them another one; keep a copy of it outside the cluster",
             code=Code.REPOSITORY_PASSWORD_PUBLIC,
         )
     ]

@@ -70,7 +70,7 @@ async def prepare_repository_password(
     if public := with_public_password(found):
         log.warning(
             "Volumes are saved under Velero's public default password: whoever can read the bucket can read"
-            " them",
+            " them; `pinnace repo change-password` gives them another one",
             secrets=", ".join(public),
         )
 

@@ -179,9 +179,13 @@ class Layout(msgspec.Struct, frozen=True):
         """Where restic's repositories are, one directory each."""
         return f"{self.root}restic/"
 
+    def repositories(self, uploader: str) -> str:
+        """Where the repositories of restic or kopia are, one directory each."""
+        return f"{self.root}{uploader}/"
+
     def repository(self, uploader: str, namespace: str) -> str:
         """Where the repository of a namespace is: of restic or kopia."""
-        return f"{self.root}{uploader}/{check_name(namespace)}/"
+        return f"{self.repositories(uploader)}{check_name(namespace)}/"
 
     def restic_locks(self, repository: str) -> str:
         """Where restic keeps the locks of a repository."""

@@ -33,8 +33,11 @@ REQUIRE_SIGNATURE: Final = "requireSignature"
 RECIPIENTS: Final = "encryption.recipients"
 """Public keys that backups are encrypted to, separated by blanks or commas."""
 
+REPOSITORY_SECRET: Final = "repositories.passwordSecret"  # noqa: S105 - where the password is
+"""The Secret with the password of the location's repositories of volumes, in place of the server's."""
+
 _SIGNING: Final = frozenset({TRUSTED_KEYS, KEY_FILE, KEY_SECRET, SIGNER, PUBLIC_KEY, REQUIRE_SIGNATURE})
-OWN_SETTINGS: Final = _SIGNING | {RECIPIENTS}
+OWN_SETTINGS: Final = _SIGNING | {RECIPIENTS, REPOSITORY_SECRET}
 """What no store is given."""
 URL_SETTINGS: Final = (TRUSTED_KEYS, KEY_FILE, SIGNER, PUBLIC_KEY, REQUIRE_SIGNATURE, RECIPIENTS)
 """Those that a location's URL may have."""

@@ -107,6 +107,11 @@ class WholeLocation(LocationFiles):
         """Whether there is any repository of restic or kopia, by the folder that holds them."""
         return not _REPOSITORY_FILES.keys().isdisjoint(await self._directories())
 
+    async def repository_namespaces(self, uploader: str) -> list[str]:
+        """The namespaces that have a repository of restic or kopia, sorted."""
+        names = await self._names_below(self._layout.repositories(uploader))
+        return [name for name in names if await self.has_repository(uploader, name)]
+
     async def has_repository(self, uploader: str, namespace: str) -> bool:
         """Whether the file is there that every repository of restic or kopia needs to be opened."""
         prefix = self._layout.repository(uploader, namespace)

@@ -5,7 +5,7 @@ removed: a new cluster reads the buckets of an old one. Nothing is saved under t
 password: whoever can write to the bucket could put such a repository there. (ADR 126)
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -15,7 +15,7 @@ from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.errors import AccessError, PasswordMissing, Unsupported, WrongPassword
 from pinnace.volumes.uploader.interface import KOPIA, RESTIC, Saved, Source, Target, Uploader
-from pinnace.volumes.uploader.passwords import Password
+from pinnace.volumes.uploader.passwords import OWN_PASSWORDS, Password
 from pinnace.volumes.uploader.progress import OnProgress
 from pinnace.volumes.uploader.share import ReadShare
 
@@ -54,7 +54,11 @@ class Uploaders:
         """As in `Uploader`."""
         program = self._for(repository)
         try:
-            return await program.save(repository, source, on_progress=on_progress)
+            return await _with_any_password(
+                repository,
+                lambda opened: program.save(opened, source, on_progress=on_progress),
+                OWN_PASSWORDS,
+            )
         except WrongPassword as error:
             await self._explain(program, repository, error)
             raise
@@ -98,6 +102,26 @@ class Uploaders:
         program = self._for(repository)
         await _with_any_password(repository, lambda opened: program.forget_tagged(opened, tags))
 
+    async def add_password(self, repository: Repository, password: bytes) -> None:
+        """As in `Uploader`."""
+        await self._for(repository).add_password(repository, password)
+
+    async def password_id(self, repository: Repository) -> str:
+        """As in `Uploader`."""
+        return await self._for(repository).password_id(repository)
+
+    async def remove_password(self, repository: Repository, password_id: str) -> None:
+        """As in `Uploader`."""
+        await self._for(repository).remove_password(repository, password_id)
+
+    async def opens(self, repository: Repository) -> bool:
+        """Whether the password opens the repository, and not another one that is tried."""
+        try:
+            await self._for(repository).connect(repository)
+        except WrongPassword:
+            return False
+        return True
+
     async def unlock(self, repository: Repository) -> None:
         """As in `Uploader`."""
         program = self._for(repository)
@@ -117,7 +141,8 @@ class Uploaders:
         raise AccessError(
             f"the {repository.uploader} repository of namespace {repository.namespace} in location"
             f" {repository.location} has Velero's public default password, which is not the password here:"
-            " its data can be restored, and nothing is saved in it until its password is changed"
+            " its data can be restored, and nothing is saved in it until `pinnace repo change-password` gives"
+            " it the password here"
         ) from error
 
     def _for(self, repository: Repository) -> Uploader:
@@ -130,13 +155,15 @@ class Uploaders:
 
 
 async def _with_any_password(
-    repository: Repository, work: Callable[[Repository], Awaitable[Result]]
+    repository: Repository,
+    work: Callable[[Repository], Awaitable[Result]],
+    passwords: Iterable[Password] = Password,
 ) -> Result:
-    """Do what saves nothing. It opens the repository first, so that a wrong password has changed nothing."""
+    """Do what opens the repository first, so that a wrong password has changed nothing."""
     try:
         return await work(repository)
     except WrongPassword as error:
-        for password in Password:
+        for password in passwords:
             if password is repository.password:
                 continue
             try:

@@ -17,6 +17,7 @@ class ScriptedProgram:
     Attributes:
         path: the script, once `answer` has written it.
         volume: an empty directory to save.
+        cluster: has the location `default` and the Secret with the password.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -26,7 +27,7 @@ class ScriptedProgram:
         work = folder / "work"
         self.volume.mkdir()
         work.mkdir()
-        cluster = ScriptedCluster()
+        self.cluster = cluster = ScriptedCluster()
         location = {
             "provider": "pinnace.io/filesystem",
             "config": {"path": str(folder)},

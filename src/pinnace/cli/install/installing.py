@@ -164,7 +164,8 @@ def _words_about_password(settings: Settings, options: InstallOptions, passwords
     if passwords.public:
         complain(
             "WARNING: volumes are saved under Velero's public default password (Secret "
-            f"{', '.join(passwords.public)}): whoever can read the bucket can read them."
+            f"{', '.join(passwords.public)}): whoever can read the bucket can read them. "
+            f"`{command_line(settings, 'repo', 'change-password')}` gives them another one."
         )
     elif options.repository_password is None and passwords.is_new:
         click.echo(

@@ -1,4 +1,7 @@
-"""`repo get`, formerly `restic repo get`, and `restic server`. (docs/spec: CLI 7.6, SRV 16, BEY 6.1)"""
+"""`repo get|change-password`, formerly `restic repo get`, and `restic server`.
+
+(docs/spec: CLI 7.6, SRV 16, BEY 6.1)
+"""
 
 from pinnace.cli.common.commands import get_command, group_of
 from pinnace.cli.declaring.commands import Examples
@@ -15,7 +18,12 @@ def _examples(noun: str) -> Examples:
 
 _THINGS = "repositories of volume data"
 get = get_command("repo", _THINGS, _examples("repo"))
-repo = group_of("repo", "Work with the repositories of volume data.", get)
+repo = group_of(
+    "repo",
+    "Work with the repositories of volume data.",
+    get,
+    lazy={"change-password": "pinnace.cli.process.change_password:change_password"},
+)
 _former = group_of(
     "repo",
     "Work with the repositories of volume data.",

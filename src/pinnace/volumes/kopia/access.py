@@ -94,7 +94,7 @@ async def _access(opened: Opened, storage: Storage, cache: Path, settings: Repos
     try:
         aws = await _aws(opened)
         secrets = Secrets(aws=_aws_config(aws.fixed), gcp_file=_gcp_file(opened), azure=await _azure(opened))
-        config = _config(storage, secrets, cache, settings.cache_limit_bytes)
+        config = config_file(storage, secrets, cache, settings.cache_limit_bytes)
         await in_thread(write_private, directory / "repository.config", config)
         ca_file = None
         if ca_cert := opened.location.spec.object_storage.ca_cert:
@@ -132,7 +132,7 @@ async def _access(opened: Opened, storage: Storage, cache: Path, settings: Repos
     )
 
 
-def _config(storage: Storage, secrets: Secrets, cache: Path, cache_limit_bytes: int) -> bytes:
+def config_file(storage: Storage, secrets: Secrets, cache: Path, cache_limit_bytes: int) -> bytes:
     """The configuration file, as `repository connect` writes it."""
     contents, metadata = CONTENT_CACHE_BYTES, METADATA_CACHE_BYTES
     if cache_limit_bytes:

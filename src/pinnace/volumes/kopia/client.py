@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -24,9 +24,10 @@ from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.open import open_object_store, store_config
 from pinnace.storage.providers import qualified_provider
 from pinnace.volumes.kopia import commands
-from pinnace.volumes.kopia.access import Access, kopia_access
+from pinnace.volumes.kopia.access import Access, config_file, kopia_access
 from pinnace.volumes.kopia.devices import opened, streaming
 from pinnace.volumes.kopia.directories import saved_directories
+from pinnace.volumes.kopia.format_blobs import FormatBlobs, stored_blobs
 from pinnace.volumes.kopia.output import (
     Messages,
     Snapshot,
@@ -43,11 +44,12 @@ from pinnace.volumes.kopia.output import (
     parse_snapshot,
     parse_unique_id,
 )
-from pinnace.volumes.kopia.places import Storage, repository_prefix
+from pinnace.volumes.kopia.places import Secrets, Storage, repository_prefix
 from pinnace.volumes.kopia.times import BATCH, Directory, Listings, batches, is_content, set_times
 from pinnace.volumes.uploader import existing_files
 from pinnace.volumes.uploader.access import AccessProvider, Repository, write_private
 from pinnace.volumes.uploader.errors import (
+    AccessError,
     CommandFailed,
     CommandTimeout,
     FilesUnreadable,
@@ -127,6 +129,30 @@ class Kopia:
             await self._prepare(access)
             status = await self._ask(access, commands.status(), QUICK_SECONDS)
             await self._write_unique_id(access, parse_unique_id(status))
+
+    async def add_password(self, repository: Repository, password: bytes) -> None:
+        """As in `Uploader`; the former password does not open the repository afterwards.
+
+        Raises:
+            UploaderError
+        """
+        async with (
+            kopia_access(self.accesses, repository) as access,
+            stored_blobs(access) as stored,
+        ):
+            await self._ask(access, commands.status(), QUICK_SECONDS)
+            await stored.settle()
+            if access.opened.password == password:
+                return
+            before = await stored.read()
+            await stored.exchange(before, await self._rewritten(access, before, password))
+
+    async def password_id(self, repository: Repository) -> str:
+        """As in `Uploader`: a repository of kopia has one password."""
+        return ""
+
+    async def remove_password(self, repository: Repository, password_id: str) -> None:
+        """Do nothing: there is no other password."""
 
     async def unlock(self, repository: Repository) -> None:
         """Do nothing: repositories of kopia have no locks."""
@@ -438,6 +464,25 @@ class Kopia:
         before = self.clock.now() - timedelta(seconds=TRANSFER_SECONDS)
         for snapshot in parse_left(output.data, before):
             await self._forget(access, snapshot)
+
+    async def _rewritten(self, access: Access, blobs: FormatBlobs, password: bytes) -> FormatBlobs:
+        """The format blobs for another password, which kopia writes into a private folder."""
+        folder = access.opened.directory / "format"
+        config = access.opened.directory / "format.config"
+        storage = Storage(kind="filesystem", options={"path": str(folder), "dirShards": []})
+        content = config_file(storage, Secrets(), access.opened.directory / "format-cache", 0)
+        new = password.decode("utf-8", "surrogateescape")
+        here = {**access.environment, "KOPIA_CONFIG_PATH": str(config), "KOPIA_NEW_PASSWORD": new}
+        changing = replace(access, storage=storage, environment=here)
+        try:
+            await in_thread(blobs.write, folder)
+            await in_thread(write_private, config, content)
+            await self._ask(changing, commands.change_password(), QUICK_SECONDS)
+            checking = replace(changing, environment={**here, "KOPIA_PASSWORD": new})
+            await self._ask(checking, commands.status(), QUICK_SECONDS)
+            return await in_thread(FormatBlobs.read, folder)
+        except OSError as error:
+            raise AccessError(f"cannot write the format blobs: {error.strerror}") from error
 
     async def _write_unique_id(self, access: Access, unique_id: bytes) -> None:
         """Write the blob that marks a repository as initialised for Velero 1.18."""

@@ -72,6 +72,11 @@ def status() -> Arguments:
     return ("repository", "status", "--json")
 
 
+def change_password() -> Arguments:
+    """Write both format blobs for the password in KOPIA_NEW_PASSWORD."""
+    return ("repository", "change-password")
+
+
 def create(kind: str, flags: list[str]) -> Arguments:
     """Make a repository."""
     user, _, host = IDENTITY.partition("@")

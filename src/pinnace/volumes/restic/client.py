@@ -22,14 +22,16 @@ from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.restic.identifiers import repository_name, without_credentials
 from pinnace.volumes.restic.output import (
     BackupOutput,
+    parse_current_key,
     parse_has_file,
     parse_snapshot_id,
     parse_total_size,
     saved_directories,
 )
 from pinnace.volumes.uploader import existing_files
-from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.access import AccessProvider, Repository, write_private
 from pinnace.volumes.uploader.errors import (
+    AccessError,
     CommandFailed,
     CommandTimeout,
     EmptySnapshot,
@@ -98,6 +100,30 @@ class Restic:
         except RepositoryExists:
             # Another process created it, or the store did not answer when it was looked for.
             await self.connect(repository)
+
+    async def add_password(self, repository: Repository, password: bytes) -> None:
+        """As in `Uploader`: a key more. Raises UploaderError."""
+        async with restic_access(self._accesses, repository) as access:
+            assert access.password_file is not None
+            if password == await in_thread(access.password_file.read_bytes):
+                return
+            file = access.password_file.with_name("new-password")
+            try:
+                await in_thread(write_private, file, password)
+            except OSError as error:
+                raise AccessError(f"cannot write the new password: {error.strerror}") from error
+            await self._run(access, commands.add_password(file), Tail(_TEXT_BYTES), QUICK_SECONDS)
+
+    async def password_id(self, repository: Repository) -> str:
+        """As in `Uploader`: the id of the key. Raises UploaderError."""
+        async with restic_access(self._accesses, repository) as access:
+            output = Tail(ANSWER_BYTES)
+            await self._run(access, commands.list_keys(), output, QUICK_SECONDS)
+            return parse_current_key(output.data)
+
+    async def remove_password(self, repository: Repository, password_id: str) -> None:
+        """As in `Uploader`: remove the key. Raises UploaderError."""
+        await self._do(repository, commands.remove_key(password_id), QUICK_SECONDS)
 
     async def unlock(self, repository: Repository) -> None:
         """Remove stale locks, by restic's own rule. Raises UploaderError."""

@@ -149,6 +149,21 @@ def keeps_unchanged(version_output: str) -> bool:
     return found is None or (int(found[1]), int(found[2])) >= _FIRST_WITH_OVERWRITE
 
 
+def add_password(file: Path) -> Arguments:
+    """Add a key for the password in a file; those that are there stay."""
+    return ("key", "add", f"--new-password-file={file}", f"--host={HOST}")
+
+
+def list_keys() -> Arguments:
+    """List the keys; the one that opened the repository is marked."""
+    return ("key", "list", "--json")
+
+
+def remove_key(key: str) -> Arguments:
+    """Remove a key; restic refuses the one that it has opened the repository with."""
+    return ("key", "remove", _checked(key))
+
+
 def unlock() -> Arguments:
     """Remove locks that are stale by restic's own rule: of a dead process of this host, or 30 minutes old."""
     return ("unlock",)

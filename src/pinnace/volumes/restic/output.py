@@ -107,6 +107,16 @@ def parse_snapshot_id(output: bytes) -> str:
     return short_id
 
 
+def parse_current_key(output: bytes) -> str:
+    """The id of the key that opened the repository, of `key list --json`. Raises UnexpectedOutput."""
+    try:
+        keys = msgspec.json.decode(output)
+        (current,) = [str(key["id"]) for key in keys if key["current"] is True]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise UnexpectedOutput("restic listed no key that opened the repository") from error
+    return current
+
+
 def parse_total_size(output: bytes) -> int:
     """The `total_size` that `stats --json` names.
 

@@ -33,10 +33,12 @@ from pinnace.storage.credentials_store import (
     without_named_file,
 )
 from pinnace.storage.errors import StorageError
+from pinnace.storage.own_settings import REPOSITORY_SECRET, REQUIRE_SIGNATURE
+from pinnace.storage.settings import parse_bool
 from pinnace.store_access.addresses import addresses_of
 from pinnace.volumes.repository_config import RepositoryConfig
 from pinnace.volumes.secrets import read_secret
-from pinnace.volumes.uploader.errors import AccessError
+from pinnace.volumes.uploader.errors import AccessError, PasswordMissing
 from pinnace.volumes.uploader.passwords import LEGACY_FIRST, PUBLIC_PASSWORD, Password, read_password
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -108,6 +110,7 @@ class AccessProvider:
     Args:
         workdir: an existing private directory, for the files and caches.
         inherited: the environment of our own process.
+        password: of the repositories, in place of that of the Secrets.
     """
 
     def __init__(
@@ -117,7 +120,9 @@ class AccessProvider:
         workdir: Path,
         *,
         inherited: Mapping[str, str] = os.environ,
+        password: bytes | None = None,
     ) -> None:
+        self._given_password = password
         self._client = client
         self._namespace = namespace
         self.workdir = workdir
@@ -140,8 +145,7 @@ class AccessProvider:
                 fence is closed.
         """
         location = await self.location(repository.location)
-        is_public = repository.password is Password.PUBLIC
-        password = PUBLIC_PASSWORD if is_public else await self._password(secrets)
+        password = await self._password(secrets, location, repository.password)
         try:
             directory = tempfile.TemporaryDirectory(prefix="uploader-", dir=self.workdir)
         except OSError as error:
@@ -186,8 +190,17 @@ class AccessProvider:
         settings = mapping(found[0], "spec", "repositoryConfig") if found else {}
         return RepositoryConfig.of(settings)
 
-    async def _password(self, secrets: tuple[str, ...]) -> bytes:
-        return await read_password(self._client, self._namespace, secrets)
+    async def _password(
+        self, secrets: tuple[str, ...], location: BackupStorageLocation, password: Password
+    ) -> bytes:
+        own = location.spec.config.get(REPOSITORY_SECRET, "")
+        if password is not Password.PUBLIC:
+            if self._given_password is not None:
+                return _given(self._given_password, password)
+            return await read_password(self._client, self._namespace, (own,) if own else secrets, password)
+        if own or parse_bool(location.spec.config.get(REQUIRE_SIGNATURE, "")):
+            raise PasswordMissing("the location's own settings exclude the public password")
+        return PUBLIC_PASSWORD
 
     async def location(self, name: str) -> BackupStorageLocation:
         """The location of that name as it is now. Raises AccessError."""
@@ -241,7 +254,7 @@ class LocationAccess(AccessProvider):
         inherited: Mapping[str, str] = os.environ,
     ) -> None:
         self._known = known
-        self._given_password = password
+        self._own_password = password
         self.workdir = workdir
         self.inherited = inherited
 
@@ -252,8 +265,12 @@ class LocationAccess(AccessProvider):
     async def _pass_fence(self, repository: Repository) -> None:
         """A command needs no lease."""
 
-    async def _password(self, secrets: tuple[str, ...]) -> bytes:
-        return self._given_password
+    async def _password(
+        self, secrets: tuple[str, ...], location: BackupStorageLocation, password: Password
+    ) -> bytes:
+        if password is Password.PUBLIC:
+            return PUBLIC_PASSWORD
+        return _given(self._own_password, password)
 
     async def location(self, name: str) -> BackupStorageLocation:
         """The one location, whatever the name."""
@@ -261,6 +278,13 @@ class LocationAccess(AccessProvider):
 
     async def _credentials(self, location: BackupStorageLocation, directory: Path) -> Path | None:
         return None  # a location by URL names no Secret
+
+
+def _given(password: bytes, wanted: Password) -> bytes:
+    """The one password that is known. Raises PasswordMissing for any other."""
+    if wanted is not Password.CURRENT:
+        raise PasswordMissing("one password is known")
+    return password
 
 
 def write_private(path: Path, data: bytes) -> Path:

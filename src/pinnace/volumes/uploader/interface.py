@@ -157,6 +157,21 @@ class Uploader(Saver, Filler, Protocol):
         """
         ...
 
+    async def add_password(self, repository: Repository, password: bytes) -> None:
+        """Let the repository open with a password, too, or instead of the one that opens it now.
+
+        At every moment one of the two opens it. A change that was interrupted is completed by the same call.
+        """
+        ...
+
+    async def password_id(self, repository: Repository) -> str:
+        """The id of the password that opens the repository; empty where that is the only one."""
+        ...
+
+    async def remove_password(self, repository: Repository, password_id: str) -> None:
+        """Let the repository not open any more with a password, which is not the one that opens it now."""
+        ...
+
     async def unlock(self, repository: Repository) -> None:
         """Remove stale locks, where the program has any."""
         ...

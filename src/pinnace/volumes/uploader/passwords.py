@@ -4,7 +4,8 @@ Velero names the Secret `velero-repo-credentials` since 1.10, and `velero-restic
 start the server creates the one that is not there with the password of the other. Repositories of restic are
 older than the new name, so the old Secret counts first for them; those of kopia are younger.
 
-Velero's default is public: it hides nothing from users who can read the bucket.
+Velero's default is public: it hides nothing from users who can read the bucket. A location may name a Secret
+of its own. While the password is changed, the Secret has two: `operations.changing_password` has the steps.
 """
 
 import base64
@@ -38,17 +39,29 @@ _RANDOM_BYTES: Final = 32
 
 
 class Password(enum.StrEnum):
-    """One of the passwords that a repository may have."""
+    """One of the passwords that a repository may have. The first three stand in the Secret."""
 
-    CURRENT = "current"
+    CURRENT = "repository-password"
+    NEXT = "next-repository-password"
+    FORMER = "former-repository-password"
     PUBLIC = "public"
 
 
-async def read_password(client: KubeClient, namespace: str, names: tuple[str, ...] = LEGACY_FIRST) -> bytes:
+OWN_PASSWORDS: Final = (Password.CURRENT, Password.NEXT, Password.FORMER)
+"""Those that volumes are saved under: nobody else knows them."""
+
+
+async def read_password(
+    client: KubeClient,
+    namespace: str,
+    names: tuple[str, ...] = LEGACY_FIRST,
+    password: Password = Password.CURRENT,
+) -> bytes:
     """The password as it is now, without white space at its ends.
 
     Args:
         names: of the Secrets that may have it; the first that is there counts.
+        password: which one of the Secret.
 
     Raises:
         AccessError: there is none, or it cannot be read.
@@ -61,10 +74,10 @@ async def read_password(client: KubeClient, namespace: str, names: tuple[str, ..
             raise AccessError(f"{what}: {error}") from error
         if secret is None:
             continue
-        password = secret.get(SECRET_KEY, b"").strip()
-        if not password:
-            raise PasswordMissing(f'{what}: "{name}" secret is missing data for key "{SECRET_KEY}"')
-        return password
+        found = secret.get(password, b"").strip()
+        if not found:
+            raise PasswordMissing(f'{what}: "{name}" secret is missing data for key "{password}"')
+        return found
     raise PasswordMissing(f'{what}: Secret "{names[0]}" not found in namespace "{namespace}"')
 
 
@@ -73,10 +86,12 @@ def new_password() -> bytes:
     return secrets.token_urlsafe(_RANDOM_BYTES).encode()
 
 
-async def read_secrets(client: KubeClient, namespace: str) -> dict[str, JSONObject]:
+async def read_secrets(
+    client: KubeClient, namespace: str, names: tuple[str, ...] = LEGACY_FIRST
+) -> dict[str, JSONObject]:
     """The Secrets with the password, by name; those that are not there are left out. Raises KubeError."""
     found: dict[str, JSONObject] = {}
-    for name in LEGACY_FIRST:
+    for name in names:
         with suppress(NotFound):
             found[name] = await client.get(SECRETS, name, namespace)
     return found
