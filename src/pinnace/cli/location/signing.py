@@ -31,12 +31,11 @@ def make_key(ctx: click.Context, options: SignKeyOptions) -> None:
         raise InvalidInput("name the location whose backups the server is to sign, or give --file")
     if options.file and options.secret:
         raise InvalidInput("the private key goes into a Secret or into a file: give --secret or --file")
-    key = Ed25519Signer.generate()
-    settings = server_settings(ctx, "backup-location sign-key NAME") if name else None
-    if options.file:
-        _write(Path(options.file), key.pem())
-    if settings is not None:
-        run_async(_configure(settings, name, options, key))
+    if name:
+        settings = server_settings(ctx, "backup-location sign-key NAME")
+        key = run_async(_configured(settings, name, options))
+    else:
+        key = _made(options)
     click.echo(str(key.public))
     if options.file:
         complain(
@@ -59,11 +58,21 @@ def _write(path: Path, pem: bytes) -> None:
         raise CommandError(f"cannot write {path}: {error.strerror}") from error
 
 
-async def _configure(settings: Settings, name: str, options: SignKeyOptions, key: Ed25519Signer) -> None:
-    """Have a location trust the key, and its server sign with it unless the key is in a file."""
+def _made(options: SignKeyOptions) -> Ed25519Signer:
+    """A new key, written to the file if there is to be one."""
+    key = Ed25519Signer.generate()
+    if options.file:
+        _write(Path(options.file), key.pem())
+    return key
+
+
+async def _configured(settings: Settings, name: str, options: SignKeyOptions) -> Ed25519Signer:
+    """Make a key that a location trusts, and that its server signs with unless it is in a file."""
     namespace, secret = settings.namespace, options.secret or f"{name}-signing-key"
     async with open_cluster(settings) as client:
+        # Read first: with a wrong name nothing is written.
         location = await ServerBackend(client, namespace, caller()).object(_RESOURCE.name, name)
+        key = _made(options)
         config = mapping(location, "spec", "config")
         changed: JSONObject = {TRUSTED_KEYS: _with_key(str(config.get(TRUSTED_KEYS, "")), key, name)}
         if not options.file:
@@ -81,6 +90,7 @@ async def _configure(settings: Settings, name: str, options: SignKeyOptions, key
         f'Backup storage location "{name}" trusts the key.'
         + ("" if options.file else f" The server signs with it, from Secret {secret}: keep a copy of that.")
     )
+    return key
 
 
 def _with_key(trusted: str, key: Ed25519Signer, location: str) -> str:
