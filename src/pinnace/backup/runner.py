@@ -16,6 +16,7 @@ from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api import phases
 from pinnace.api.labels import ITEM_OPERATIONS, SIZE_BYTES
 from pinnace.api.phases import BackupPhase
+from pinnace.api.retention.locking import lock_end
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotPhase
@@ -169,7 +170,7 @@ class _Run(msgspec.Struct, kw_only=True):
         files = BackupFiles(
             name=self.backup.metadata.name,
             owner=self.backup.metadata.uid,
-            expiration=self.backup.status.expiration,
+            expiration=lock_end(self.backup),
             # A tarball that could not be written is no backup: only the log is kept.
             metadata=encode_metadata(self.backup, self.context.read) if contents is not None else None,
             contents=contents,

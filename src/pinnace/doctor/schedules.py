@@ -6,6 +6,8 @@ from typing import Final
 
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.retention.passes import RetentionResult, last_result
+from pinnace.api.retention.rules import RetentionError, RetentionRules
 from pinnace.api.schedules.rules import ScheduleRules, read_rules
 from pinnace.api.values.relative_times import relative_time
 from pinnace.api.values.shell_words import argument
@@ -52,6 +54,7 @@ def judge(
         for found in (
             *_judge(schedule, locations, now, zone, is_running=text(schedule, *_NAME) in in_progress),
             *_judge_verification(schedule),
+            *_judge_retention(schedule),
         )
     ]
     only = f"schedule {text(schedules[0], *_NAME)} will" if len(schedules) == 1 else ""
@@ -76,6 +79,23 @@ def _judge_verification(schedule: JSONObject) -> list[Finding]:
     said = f"backups of schedule {text(schedule, *_NAME)} are not verified: {why}"
     remedy = "correct this annotation of the schedule"
     return [warning(CHECK, said, remedy, code=Code.SCHEDULE_NOT_VERIFIED)]
+
+
+def _judge_retention(schedule: JSONObject) -> list[Finding]:
+    """A problem if the rules of retention cannot be read, a warning if deletions wait. (docs/adr/128)"""
+    name = text(schedule, *_NAME)
+    try:
+        rules = RetentionRules.of_schedule(schedule)
+    except RetentionError as error:
+        said = f"no backup of schedule {name} is deleted by its rules: {error}"
+        remedy = "correct this annotation of the schedule"
+        return [problem(CHECK, said, remedy, code=Code.RETENTION_INVALID)]
+    result, said = last_result(schedule)
+    if rules is None or result != RetentionResult.WAITING:
+        return []
+    remedy = f"`schedule prune {argument(name)}` shows and confirms them"
+    said = f"schedule {name}: {said.partition('.')[0]}"
+    return [warning(CHECK, said, remedy, code=Code.RETENTION_WAITING)]
 
 
 def _due(schedule: JSONObject, rules: ScheduleRules, last: datetime | None, zone: tzinfo) -> datetime | None:

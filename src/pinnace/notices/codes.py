@@ -174,6 +174,8 @@ class Code(enum.StrEnum):
     SCHEDULE_AHEAD = "schedule-ahead"
     SCHEDULE_LATE = "schedule-late"
     SCHEDULE_NOT_VERIFIED = "schedule-not-verified"
+    RETENTION_INVALID = "retention-invalid"
+    RETENTION_WAITING = "retention-waiting"
     SCHEDULES_WITHOUT_SERVER = "schedules-without-server"
     BACKUPS_FAILED = "backups-failed"
     BACKUPS_PARTIALLY_FAILED = "backups-partially-failed"
@@ -651,6 +653,13 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     Code.SCHEDULE_AHEAD: Explanation("The last run of the schedule is in the future."),
     Code.SCHEDULE_LATE: Explanation("The schedule was due more than an hour ago."),
     Code.SCHEDULE_NOT_VERIFIED: Explanation("The schedule's annotations for verification are refused."),
+    Code.RETENTION_INVALID: Explanation(
+        "The rules of retention of the schedule cannot be read, or would keep nothing. They delete nothing."
+    ),
+    Code.RETENTION_WAITING: Explanation(
+        "The rules of the schedule would delete more than ten backups at once that nobody could expect. They"
+        " wait for a day, or for a confirmation."
+    ),
     Code.SCHEDULES_WITHOUT_SERVER: Explanation("There are schedules, and no server answers."),
     Code.BACKUPS_FAILED: Explanation("The last backup of a schedule, or made by hand, failed."),
     Code.BACKUPS_PARTIALLY_FAILED: Explanation(

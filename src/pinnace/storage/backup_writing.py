@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pinnace.aio.blocking import finish, in_thread
+from pinnace.api.retention.locking import lock_end
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.signing.envelope import sign
@@ -433,7 +434,7 @@ class BackupWriting(BackupReading):
             )
         retention = None
         if self._lock is not None:
-            expiration = (await self.read_backup(backup)).status.expiration
+            expiration = lock_end(await self.read_backup(backup))
             retention = self._lock.retention(expiration, self._clock.now())
         key = self._layout.target(DownloadTargetKind.ITEM_INDEX, backup)
         await self._put_file(key, index, retention=retention)
@@ -493,7 +494,7 @@ class BackupWriting(BackupReading):
                     await save_stream(stream, folder / f"parked-{number}")
         # Of a process that died here before.
         await self._abort_uploads(directory)
-        upload = self._upload(metadata.status.expiration, claim, impatient(), lambda _: None)
+        upload = self._upload(lock_end(metadata), claim, impatient(), lambda _: None)
         await self._put_parked_keys(backup, final, upload, opened=bool(changed))
         final |= changed
         log = final.pop(self._layout.target(DownloadTargetKind.BACKUP_LOG, backup), None)

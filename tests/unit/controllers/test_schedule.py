@@ -459,6 +459,7 @@ async def test_annotations_of_the_template_take_the_place_of_those_of_the_schedu
 
     (backup,) = scene.world.all_of("backups").values()
     assert backup["spec"]["ttl"] == "87672h0m0s"  # as long as the rules may keep it
+    assert backup["metadata"]["annotations"].pop(labels.OWN_TTL) == TEMPLATE.get("ttl", "")
     assert backup["metadata"].get("annotations", {}) == expected
     assert obj["metadata"]["annotations"] == own
 

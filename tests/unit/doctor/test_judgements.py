@@ -492,6 +492,31 @@ def test_backups_that_a_verification_found_unsound_are_a_problem(
 # --- Clocks, repositories, snapshots, schedules ---------------------------------------------------------
 
 
+_RETENTION = "pinnace.io/retention"
+_SAID = "2026-03-01T06:00:00Z waiting 11 go. x"
+
+
+@pytest.mark.parametrize(
+    ("notes", "level", "said"),
+    [
+        ({_RETENTION: "keepLast: x"}, Level.PROBLEM, "no backup of schedule s is deleted by its rules"),
+        ({_RETENTION: "keepLast: 3", f"{_RETENTION}-status": _SAID}, Level.WARNING, "schedule s: 11 go"),
+        ({_RETENTION: "keepLast: 3", f"{_RETENTION}-status": f"{_SAID[:20]} applied"}, Level.OK, ""),
+        ({f"{_RETENTION}-status": _SAID}, Level.OK, ""),
+    ],
+)
+def test_rules_of_retention_that_are_not_carried_out_are_named(
+    notes: dict[str, str], level: Level, said: str
+) -> None:
+    schedule = scheduled("s", last="2026-03-01T00:00:00Z")
+    schedule["metadata"]["annotations"] = notes
+
+    ((found, text),) = seen(schedules.judge([schedule], [], NOW))
+
+    assert found is level
+    assert said in text
+
+
 @pytest.mark.parametrize(
     ("ahead", "level"), [(1, Level.OK), (-31, Level.WARNING), (31, Level.WARNING), (-301, Level.PROBLEM)]
 )

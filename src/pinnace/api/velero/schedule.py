@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 from pinnace.api import API_VERSION, labels
 from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, NullableTime
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.backup import BackupSpec
 
 
@@ -97,8 +97,11 @@ def backup_annotations(schedule: JSONObject) -> dict[str, str]:
     given = mapping(schedule, "spec", "template", "metadata").get("annotations")
     if given is not None:
         own = {key: value for key, value in own.items() if key == labels.NAMESPACE_SELECTOR} | given
-    return {
+    made = {
         key: value
         for key, value in own.items()
         if not (key in _OF_SCHEDULE or key.startswith(labels.PROBLEM_PREFIX))
     }
+    if labels.RETENTION in mapping(schedule, "metadata", "annotations"):
+        made[labels.OWN_TTL] = text(schedule, "spec", "template", "ttl")
+    return made

@@ -129,7 +129,7 @@ def _of_schedules(objects: Objects, now: datetime, zone: tzinfo) -> Iterator[Pro
             yield Problem(topic=topic, cause=Cause.MISSED_RUN, since=missed.timestamp(), text=said)
         when, _, rest = text(schedule, "metadata", "annotations", labels.RETENTION_STATUS).partition(" ")
         result, _, said = rest.partition(" ")
-        if result == RetentionResult.WAITING and (moment := known_time(when)):
+        if result in (RetentionResult.WAITING, RetentionResult.INVALID) and (moment := known_time(when)):
             since = moment.timestamp()
             yield Problem(topic=topic, cause=Cause.DELETION_HELD, since=since, text=said)
         note = text(schedule, "metadata", "annotations", labels.LAST_VERIFICATION)

@@ -1,11 +1,14 @@
 """What is read as rules of retention, and what is refused."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from pinnace.api import labels
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.retention.locking import lock_end
 from pinnace.api.retention.rules import RetentionError, RetentionRules, with_covering_ttl
+from pinnace.api.velero.backup import Backup, BackupStatus
 
 
 def test_rules_are_read_and_the_defaults_are_filled_in() -> None:
@@ -86,3 +89,17 @@ def test_a_backup_lives_for_as_long_as_a_rule_may_keep_it(
     schedule = {"metadata": {"annotations": {} if rules is None else {labels.RETENTION: rules}}}
     template = {"a": 1} if ttl is None else {"a": 1, "ttl": ttl}
     assert with_covering_ttl(schedule, template) == {"a": 1, "ttl": written}
+
+
+@pytest.mark.parametrize(
+    ("own", "days"), [(None, 3653), ("48h", 2), ("", 30), ("0s", 30), ("x", 30), ("999999h", 3653)]
+)
+def test_object_lock_holds_for_the_time_that_was_asked_for_and_not_for_that_of_the_rules(
+    own: str | None, days: int
+) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    backup = Backup(
+        metadata=ObjectMeta(annotations={} if own is None else {labels.OWN_TTL: own}),
+        status=BackupStatus(start_timestamp=start, expiration=start + timedelta(days=3653)),
+    )
+    assert lock_end(backup) == start + timedelta(days=days)
