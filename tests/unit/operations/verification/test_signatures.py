@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.age.identities import Identities
+from pinnace.age.recipients import parse_recipients
+from pinnace.age.x25519 import X25519Identity
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup, BackupStatus
@@ -15,6 +18,8 @@ from pinnace.operations.verification.signatures import signature_checks
 from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.checked_files import SignatureRefused
+from pinnace.storage.encryption import Encryption
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.newest import Link
@@ -183,3 +188,39 @@ async def test_an_old_copy_that_was_put_back_after_its_removal_is_named(place: P
     assert "old copy" in found["signed backups"][1]
     assert "(expiry)" in found["signed backups"][1]
     assert "in the place of signed backup b1" in found["signed backups"][1]
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", "-pinnace-keys.json", "-resource-list.json.gz"])
+async def test_an_encrypted_backup_is_verified_without_its_key_and_before_it_is_decrypted(
+    place: Place, suffix: str
+) -> None:
+    identity = X25519Identity.generate()
+    recipients = parse_recipients(str(identity.recipient))
+    writing = place.opened(SIGNING).encrypted(Encryption(recipients=recipients))
+    (place.folder / "tarball").write_bytes(b"tarball")
+    status = BackupStatus(phase=BackupPhase.COMPLETED)
+    metadata = encode_metadata(Backup(metadata=ObjectMeta(name="b1", namespace="velero"), status=status))
+    files = BackupFiles(name="b1", metadata=metadata, contents=place.folder / "tarball")
+    await writing.put_backup(files)
+    assert (await place.found("b1"))["signature"][0] == "ok"
+    keys = Identities.parse(identity.secret_text().encode())
+    reading = place.opened().encrypted(Encryption(identities=keys))
+    await reading.download_contents("b1", place.folder / "downloaded")
+    assert (place.folder / "downloaded").read_bytes() == b"tarball"
+
+    shutil.copy(place.backups / "b1/b1-pinnace-keys.json", place.backups / "b1/b1-pinnace-keys.2.json")
+    assert (await place.found("b1"))["signature"][0] == "ok"  # of another recipient, added later
+    _flip(place.backups / f"b1/b1{suffix}")
+    reading = place.opened().encrypted(Encryption(identities=keys))
+
+    async def read() -> None:
+        await reading.read_resource_list("b1")
+        await reading.download_contents("b1", place.folder / "again")
+
+    if suffix == "-pinnace-keys.json":  # the later key file opens it, and what it opens is as it was signed
+        await read()
+        assert suffix in (await place.found("b1"))["signature"][1]
+        return
+    with pytest.raises(SignatureRefused, match="not what was signed") as caught:
+        await read()
+    assert caught.value.key.endswith(suffix)
