@@ -1,6 +1,7 @@
 """Backups of one cluster are restored in another one, with its own nodes, that shares only the bucket."""
 
 import asyncio
+import base64
 import secrets
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +14,8 @@ from deploy.image import build
 from hack.cluster.nodes import relay
 from hack.cluster.nodes.cluster import NodeCluster
 from hack.cluster.processes import ManagedProcess
+from pinnace.kube.resources import SECRETS
+from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 from tests.e2e.deployment.application import Application
 from tests.e2e.deployment.deployed import Deployed
 from tests.e2e.without_server.command import Pinnace
@@ -54,6 +57,7 @@ async def test_volumes_move_to_another_cluster(
     application: Application,
     elsewhere: tuple[NodeCluster, Deployed],
     image: tuple[str, ...],
+    tmp_path: Path,
 ) -> None:
     """The volumes are restored into another namespace too."""
     before = await application.content()
@@ -65,7 +69,11 @@ async def test_volumes_move_to_another_cluster(
     # Its claims ask for disks of the class that they had.
     await moved.add_disk(storage_class=application.namespace)
 
-    await there.install("--image", image[0], "--use-restic", "--minimal-rbac")
+    found = await deployed.client.get(SECRETS, SECRET_NAME, deployed.namespace)
+    password = tmp_path / "repository-password"
+    password.write_bytes(base64.b64decode(found["data"][SECRET_KEY]))
+    flags = ("--image", image[0], "--use-restic", "--minimal-rbac", "--repo-password-file", str(password))
+    await there.install(*flags)
 
     async def known() -> bool:
         return "b1" in (await there.run("backup", "get")).out

@@ -39,7 +39,12 @@ _SECTIONS_OF_CONTENT: Final = frozenset({"files", "retention"})
 """The sections of a policy that decide which files are saved, and which snapshots are kept."""
 
 _BY_TEXT: Final = (
-    ("invalid repository password", WrongPassword, "the password does not open the repository"),
+    (
+        "invalid repository password",
+        WrongPassword,
+        "the password does not open the repository: this namespace needs the Secret velero-repo-credentials"
+        " of the installation that made the repository",
+    ),
     ("kopia.repository blob: BLOB not found", RepositoryMissing, "there is no repository"),
     ("not initialized in the provided storage", RepositoryMissing, "there is no repository"),
     ("cannot access storage path", RepositoryMissing, "there is no repository"),
