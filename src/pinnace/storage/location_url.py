@@ -25,6 +25,7 @@ from pinnace.api.velero.storage_location import (
 from pinnace.storage.errors import InvalidLocation
 from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.layout import clean_prefix
+from pinnace.storage.object_lock import LOCK_SETTINGS
 from pinnace.storage.own_settings import ENVIRONMENT, URL_SETTINGS
 from pinnace.storage.provider import StoreURL
 from pinnace.storage.providers import PROVIDERS, qualified_provider
@@ -141,7 +142,7 @@ def _bucket_spec(url: SplitResult, provider: str, form: StoreURL) -> BackupStora
         raise InvalidLocation(f"{form.article} {form.title} names a {form.holder}, as in {form.example}")
     if url.fragment:
         raise InvalidLocation(f"{form.article} {form.title} has no # part; write # as %23")
-    known = (*form.parameters, _CA_PARAMETER, *URL_SETTINGS)
+    known = (*form.parameters, _CA_PARAMETER, *URL_SETTINGS, *LOCK_SETTINGS)
     config = _parameters(url.query, form.title, known)
     ca_file = config.pop(_CA_PARAMETER, "")
     if credentials_file := config.get("credentialsFile"):

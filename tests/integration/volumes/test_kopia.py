@@ -11,17 +11,19 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from hack.cluster import binaries
-from hack.cluster.stores.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels
 from pinnace.cli.main import run
 from pinnace.storage.open import open_object_store
+from pinnace.storage.s3.store import S3Store
 from pinnace.volumes.kopia import client as kopia_client
 from pinnace.volumes.kopia import commands
 from pinnace.volumes.kopia.access import kopia_access
@@ -145,6 +147,53 @@ async def test_a_repository_that_velero_wrote_is_restored(
         ]
     finally:
         await store.close()
+
+
+@pytest.mark.parametrize("held", ["from the start", "later"])
+async def test_what_kopia_stores_is_held_and_maintained(
+    program: str, restic_program: str, tmp_path: Path, held: str
+) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as folder, S3Server(Path(folder), locks=True) as server:
+        bucket = server.create_bucket("held-volumes", locks=True)
+        lab = cloud_lab(tmp_path, bucket)
+        config = {**bucket.location_config, "bucket": bucket.name}
+        store = open_object_store("aws", {**config, "credentialsFile": str(server.credentials_file)})
+        assert isinstance(store, S3Store)
+        kopia = Kopia(lab.accesses, program=program)
+        lock = {"objectLock.mode": "governance", "objectLock.until": "96h"}
+        settings = lab.cluster.stored("backupstoragelocations", "default")["spec"]["config"]
+        try:
+            if held == "from the start":
+                settings.update(lock)
+            await kopia.init(SHOP)
+            if held == "later":
+                settings.update(lock)
+                await kopia.maintain(SHOP)
+            lab.fill(FILES)
+            before = {each.version for each in await store.versions("site/kopia/")}
+
+            made = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+            stored = [each for each in await store.versions("site/kopia/") if each.version not in before]
+            packs = [each for each in stored if not each.is_marker and "/p" in each.key.removeprefix("site/")]
+            ends = [await store.held_until(each) for each in packs]
+            assert packs
+            for end in ends:
+                assert end is not None
+                assert timedelta(hours=95) < end - SYSTEM_CLOCK.now() < timedelta(hours=97)
+            async with kopia_access(lab.accesses, SHOP) as access:
+                info = json.loads(await kopia._ask(access, commands.maintenance(), 60))
+            assert info["extendObjectLocks"] is True
+            shutil.rmtree(lab.volume)
+            lab.volume.mkdir()
+            await kopia.fill(SHOP, made.snapshot, Target(path=lab.volume))
+            assert (lab.volume / next(iter(FILES))).exists()
+            await kopia.forget(SHOP, made.snapshot)
+            await kopia.maintain(SHOP)
+            assert await kopia.snapshot_ids(SHOP) == frozenset()
+            assert [await store.held_until(each) for each in packs] != [None] * len(packs)
+        finally:
+            await store.close()
 
 
 @pytest.mark.spec("KOP-002")

@@ -32,6 +32,7 @@ from pinnace.volumes.kopia.output import (
     Messages,
     Snapshot,
     command_failed,
+    extends_locks,
     full_hours,
     full_is_due,
     image_bytes,
@@ -44,7 +45,7 @@ from pinnace.volumes.kopia.output import (
     parse_snapshot,
     parse_unique_id,
 )
-from pinnace.volumes.kopia.places import Secrets, Storage, repository_prefix
+from pinnace.volumes.kopia.places import Secrets, Storage, hold_of, repository_prefix
 from pinnace.volumes.kopia.times import BATCH, Directory, Listings, batches, is_content, set_times
 from pinnace.volumes.uploader import existing_files
 from pinnace.volumes.uploader.access import AccessProvider, Repository, write_private
@@ -120,6 +121,9 @@ class Kopia:
         """
         async with kopia_access(self.accesses, repository) as access:
             flags = access.storage.create_flags(access.secrets, access.ca_file)
+            held = hold_of(access.opened.location)
+            if held is not None:
+                flags += commands.retention_flags(held.mode, held.hours)
             create = commands.create(access.storage.kind, flags)
             try:
                 await self._run(access, create, Tail(ANSWER_BYTES), QUICK_SECONDS)
@@ -127,6 +131,8 @@ class Kopia:
                 await self._open_existing(access, error)
                 return
             await self._prepare(access)
+            if held is not None:
+                await self._ask(access, commands.extend_locks(), QUICK_SECONDS)
             status = await self._ask(access, commands.status(), QUICK_SECONDS)
             await self._write_unique_id(access, parse_unique_id(status))
 
@@ -304,6 +310,11 @@ class Kopia:
                 await self._ask(access, commands.own_maintenance(), QUICK_SECONDS)
             elif owner != commands.IDENTITY:
                 raise Unsupported(f"the maintenance of the repository belongs to {owner}, which must run it")
+            held = hold_of(access.opened.location)
+            if held is not None and not extends_locks(info):
+                # It was made before its location asked for it, or by Velero.
+                await self._ask(access, commands.hold(held.mode, held.hours), QUICK_SECONDS)
+                await self._ask(access, commands.extend_locks(), QUICK_SECONDS)
             wanted = access.settings.full_hours
             if wanted and wanted != full_hours(info):
                 await self._ask(access, commands.full_maintenance_interval(wanted), QUICK_SECONDS)

@@ -84,6 +84,21 @@ def create(kind: str, flags: list[str]) -> Arguments:
     return ("repository", "create", _CREATED[kind], *flags, *names, "--no-check-for-updates")
 
 
+def retention_flags(mode: str, hours: int) -> list[str]:
+    """The arguments that make kopia put what it stores with a retention."""
+    return [f"--retention-mode={mode.upper()}", f"--retention-period={hours}h"]
+
+
+def hold(mode: str, hours: int) -> Arguments:
+    """Give a repository that is there a retention of what it stores from now on."""
+    return ("repository", "set-parameters", *retention_flags(mode, hours))
+
+
+def extend_locks() -> Arguments:
+    """Have full maintenance extend the retention of what is still used."""
+    return ("maintenance", "set", "--extend-object-locks=true")
+
+
 def set_policy(file: Path) -> Arguments:
     """Set the policies that a file of `policy` names."""
     return ("policy", "import", f"--from-file={file}")

@@ -255,6 +255,11 @@ def parse_owner(output: bytes) -> str:
     return str(json_object(output).get("owner") or "")
 
 
+def extends_locks(output: bytes) -> bool:
+    """Whether full maintenance extends the retention of what is used, as `maintenance info` prints it."""
+    return json_object(output).get("extendObjectLocks") is True
+
+
 def full_hours(output: bytes) -> float:
     """How many hours lie between two full maintenances, as `maintenance info` prints it; 0 if it does not."""
     full = json_object(output).get("full")

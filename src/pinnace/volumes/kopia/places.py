@@ -1,20 +1,24 @@
 """The store of a namespace's kopia repository, and the settings that open it: pure. (docs/spec: KOP 2)"""
 
 import base64
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.storage.azure import AZURE_PROVIDER
+from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.gcs import GCP_PROVIDER
 from pinnace.storage.layout import clean_bucket, clean_prefix
+from pinnace.storage.object_lock import object_lock_of
 from pinnace.storage.providers import qualified_provider
 from pinnace.storage.s3 import AWS_PROVIDER
 from pinnace.volumes.uploader.errors import IdentifierError
@@ -90,6 +94,39 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
             case _:
                 return [f"--path={options['path']}", "--flat"]
         return [*flags, f"--prefix={options['prefix']}"]
+
+
+class RepositoryHold(msgspec.Struct, frozen=True, kw_only=True):
+    """How long what kopia stores is held: each file from its upload on, and what is used for as long again by
+    each full maintenance.
+
+    Attributes:
+        hours: kopia wants more than a day and the time between two full maintenances.
+    """
+
+    mode: str
+    hours: int
+
+
+HELD_HOURS: Final = 720
+"""Where files of a location are held until their backup expires, which a repository of many has no time of:
+the default time to live of backups."""
+
+
+def hold_of(location: BackupStorageLocation) -> RepositoryHold | None:
+    """How long the repositories of a location are held; None for not at all.
+
+    Raises:
+        IdentifierError: the location's settings of object lock cannot be read.
+    """
+    try:
+        lock = object_lock_of(location.spec.config)
+    except StoreConfigError as error:
+        raise IdentifierError(str(error)) from error
+    if lock is None:
+        return None
+    hours = HELD_HOURS if lock.period is None else math.ceil(lock.period / timedelta(hours=1))
+    return RepositoryHold(mode=lock.mode, hours=hours)
 
 
 def repository_prefix(location: BackupStorageLocation, namespace: str) -> str:
