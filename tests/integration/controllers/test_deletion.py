@@ -10,9 +10,11 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import ShiftDate, Stall
 from hack.cluster.stores.s3 import Bucket
+from pinnace.api import labels
 from pinnace.api.values.durations import Duration
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
+from pinnace.storage.holds import Hold
 from tests.support.cluster.connect import Connect
 from tests.support.servers.sites import Serve, Site, StartProxy, counters
 from tests.support.waiting import eventually
@@ -155,3 +157,39 @@ async def test_an_invalid_backup_can_be_deleted(site: Site, serve: Serve) -> Non
     for plural, name in (("backups", "b1"), ("deletebackuprequests", "q1")):
         with pytest.raises(NotFound):
             await site.get(plural, name)
+
+
+async def test_what_the_rules_of_a_schedule_do_not_keep_goes_with_its_files(site: Site, serve: Serve) -> None:
+    folder = await site.add_folder()
+    await serve()
+    marks = {"velero.io/schedule-name": "daily"}
+    for name in ("b1", "b2", "b3", "b4"):
+        await site.create("backups", name, labels=marks, spec=site.maps_of())
+        await site.reached("backups", name, "Completed")
+    await site.client.patch(velero("backups"), "b1", annotated({labels.HOLD: "audit"}), site.namespace)
+    (folder / "backups/b2/b2-pinnace-hold.json").write_bytes(Hold(held=True).encoded())
+    rules = {labels.RETENTION: "keepLast: 1"}
+    spec = {"schedule": "@yearly", "template": site.maps_of()}
+    await site.create("schedules", "daily", annotations=rules, spec=spec)
+
+    await site.gone("backups", "b3")
+    backups = await site.client.list_all(velero("backups"), site.namespace)
+    assert [backup["metadata"]["name"] for backup in backups] == ["b1", "b2", "b4"]
+    assert sorted(path.name for path in (folder / "backups").iterdir()) == ["b1", "b2", "b4"]
+
+    unreadable = annotated({labels.RETENTION: "keepLast: 0"})
+    await site.client.patch(velero("schedules"), "daily", unreadable, site.namespace)
+
+    async def refused() -> bool:
+        schedule = await site.client.get(velero("schedules"), "daily", site.namespace)
+        return " invalid " in schedule["metadata"]["annotations"].get(labels.RETENTION_STATUS, "")
+
+    await eventually(refused)
+    request = await site.create("deletebackuprequests", "q1", spec={"backupName": "b1"})
+    request = await site.reached("deletebackuprequests", request["metadata"]["name"], "Processed")
+    assert request["status"]["errors"] == ["backup b1 is held: audit; `backup release` lets it go"]
+
+
+def annotated(notes: dict[str, str]) -> dict[str, Any]:
+    """The patch that sets annotations."""
+    return {"metadata": {"annotations": notes}}

@@ -395,7 +395,7 @@ def test_the_comparison_names_each_flag_that_has_no_effect() -> None:
 
 
 def test_the_page_names_each_reason_that_keeps_an_expired_backup() -> None:
-    reasons = re.findall(r"_note\(backup, \"(\w+)\"", text("src/pinnace/controllers/deletion/gc.py"))
+    reasons = re.findall(r"label=\"(BSL\w+)\"", text("src/pinnace/controllers/deletion/asking.py"))
 
     assert len(reasons) > 3
     assert [reason for reason in reasons if f"`{reason}`" not in text("docs/tasks/schedules.md")] == []
