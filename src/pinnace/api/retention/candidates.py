@@ -54,6 +54,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         now: a start that lies after it stems from a clock that was wrong.
         cluster: the uid of the cluster whose Schedule it is; None where only a location is known, which has
             the backups of all clusters that write there.
+        since: when the Schedule was created; None if that is not known.
         deleting: the backups whose deletion somebody has asked for.
         restoring: the backups that unfinished restores read.
         held: backups that are held beside their files in a location, with the reason.
@@ -61,6 +62,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     now: datetime
     cluster: str | None = None
+    since: datetime | None = None
     deleting: Collection[str] = ()
     restoring: Collection[str] = ()
     held: dict[str, str] = {}
@@ -121,17 +123,24 @@ def _apart(backup: Backup, standing: Standing, moment: datetime | None, around: 
         return "its start is not known"
     if is_ahead(moment, around.now):
         return "its start lies in the future: a clock was wrong"
-    return _foreign(backup, around.cluster) or _misdated(backup, moment)
+    return _foreign(backup, moment, around) or _misdated(backup, moment)
 
 
-def _foreign(backup: Backup, cluster: str | None) -> str:
-    """Why a backup may be of another cluster, whose schedules may have the same names."""
-    if cluster is None:
+def _foreign(backup: Backup, moment: datetime, around: Surroundings) -> str:
+    """Why a backup may be of another cluster or server, whose schedules may have the same names."""
+    if around.cluster is None:
         return ""
     noted = backup.metadata.annotations.get(labels.SOURCE_CLUSTER_UID, "")
-    if noted:
-        return "" if noted == cluster else "another cluster made it"
-    return "it may be of another cluster: it was found in the location" if _is_found(backup) else ""
+    if noted and noted != around.cluster:
+        return "another cluster made it"
+    if not _is_found(backup):
+        return ""
+    if not noted:
+        return "it may be of another cluster: it was found in the location"
+    if around.since is None or moment >= later(around.since, -CLOCK_DIFFERENCE):
+        # This server would have made it itself, and not found it.
+        return "it may be of another server of this cluster: it was found in the location"
+    return ""
 
 
 def _is_found(backup: Backup) -> bool:

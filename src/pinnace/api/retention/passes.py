@@ -70,6 +70,9 @@ def one_pass(
     Args:
         zone: of schedules that name none.
     """
+    around = msgspec.structs.replace(
+        around, since=known_time(text(schedule, "metadata", "creationTimestamp"))
+    )
     groups = decisions_by_group(rules, backups, around, zone_of(schedule, zone))
     uids = {text(obj, "metadata", "name"): text(obj, "metadata", "uid") for obj in backups}
     decided = sorted(

@@ -109,26 +109,30 @@ def _decide(
     Args:
         chosen: whether the user has chosen the backups, so that those of no schedule are a group.
     """
-    groups: dict[tuple[str, str, str], list[RetentionCandidate]] = {}
+    groups: dict[tuple[str, str, str, str], list[RetentionCandidate]] = {}
     for obj in backups:
         schedule = text(obj, "metadata", "labels", labels.SCHEDULE_NAME)
         location = text(obj, "spec", "storageLocation")
         cluster = text(obj, "metadata", "annotations", labels.SOURCE_CLUSTER_UID)
+        namespace = text(obj, "metadata", "namespace")  # of the server, where one made it
         found = candidate(obj, around)
         if not schedule and not chosen:
             found = RetentionCandidate(
                 name=found.name, standing=Standing.APART, moment=found.moment, apart="of no schedule"
             )
-        groups.setdefault((schedule, location, cluster), []).append(found)
+        groups.setdefault((schedule, location, cluster, namespace), []).append(found)
     return [
         DecidedGroup(title=_title(*key), decisions=decide(rules, group, zone))
         for key, group in sorted(groups.items())
     ]
 
 
-def _title(schedule: str, location: str, cluster: str) -> str:
+def _title(schedule: str, location: str, cluster: str, namespace: str) -> str:
     named = f"Schedule {schedule}" if schedule else "No schedule"
-    return f"{named} in {location or 'no location'}{f', cluster {cluster}' if cluster else ''}"
+    of = "".join(
+        f", {what} {name}" for what, name in (("cluster", cluster), ("namespace", namespace)) if name
+    )
+    return f"{named} in {location or 'no location'}{of}"
 
 
 async def _surroundings(backend: Backend) -> Surroundings:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from pinnace.api import labels, phases
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.retention.holds import hold_of, refusal
 from pinnace.api.values.counts import counted
 from pinnace.api.values.shell_words import argument
@@ -73,6 +73,12 @@ class ServerDeleter:
             return self._kind.deleted
         with suppress(NotFound):  # another client has deleted it in the meantime
             await client.delete(velero(self._kind.plural), name, namespace)
+        if labels.RETENTION in mapping(obj, "metadata", "annotations"):
+            chosen = f"-l {labels.SCHEDULE_NAME}={labels.label_value(name)}"
+            complain(
+                f"NOTE: the rules of schedule {name} end with it: its backups stay for their time to live,"
+                f" ten years or more. {pasteable(f'`backup prune {chosen}`')} deletes what rules do not keep."
+            )
         more = await self._delete_known_of(name) if self._kind == BACKUP_LOCATION else []
         return "\n".join([self._kind.deleted, *more])
 

@@ -23,8 +23,11 @@ def backup(phase: str = "Completed", **more: Any) -> dict[str, Any]:
     return {"kind": "Backup", "metadata": metadata, "status": status, **more}
 
 
+FOUND = backup(metadata={"annotations": OURS, "creationTimestamp": "2026-11-28T05:00:00Z"})
+
+
 def around(**more: Any) -> Surroundings:
-    return Surroundings(**{"now": NOW, "cluster": "ours", **more})
+    return Surroundings(**{"now": NOW, "cluster": "ours", "since": NOW, **more})
 
 
 @pytest.mark.parametrize(
@@ -72,6 +75,8 @@ def test_a_backup_counts_by_its_phase(obj: dict[str, Any], standing: Standing) -
         (backup(metadata={"annotations": OURS}), {"cluster": ""}, "another cluster made"),
         (backup(metadata={"creationTimestamp": "2026-11-28T05:00:00Z"}), {}, "may be of another cluster"),
         (backup(spec={"ttl": "often"}), {}, "cannot be read"),
+        (FOUND, {"since": NOW.replace(hour=2)}, "another server of this cluster"),
+        (FOUND, {"since": None}, "another server of this cluster"),
     ],
 )
 def test_a_doubtful_one_stands_apart(obj: dict[str, Any], surroundings: dict[str, Any], reason: str) -> None:

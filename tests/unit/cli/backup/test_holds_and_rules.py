@@ -206,3 +206,13 @@ def test_the_rules_of_a_new_schedule_are_written_into_its_annotation(
     assert annotations == {labels.RETENTION: "keepDaily: 7\nkeepWithin: 30d"}
     assert run([*words, "--keep-failed", "7"]) == 1
     assert "keep no finished backup" in capsys.readouterr().err
+
+
+def test_the_deletion_of_a_schedule_says_what_becomes_of_its_backups(
+    cluster: ServedCluster, capsys: Printed
+) -> None:
+    assert run(["schedule", "delete", "daily", "--confirm"]) == 0
+    said = capsys.readouterr().err
+    assert "its backups stay for their time to live" in said
+    assert "backup prune -l velero.io/schedule-name=daily" in said
+    assert len(cluster.of(BACKUPS)) == 15
