@@ -62,6 +62,7 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.errors import StorageError
+from pinnace.storage.object_lock import LOCK_MODE
 from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)
@@ -291,7 +292,12 @@ class BackupWork:
             self._availability.worked(backup.spec.storage_location, well=False)
             return failed(backup, f"error opening the backup storage location: {error}", scope)
         plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
-        volumes = self._pod_volumes.backing_up(backup) if self._pod_volumes is not None else nullcontext()
+        is_locked = bool(text(location, "spec", "config", LOCK_MODE))
+        volumes = (
+            self._pod_volumes.backing_up(backup, is_locked=is_locked)
+            if self._pod_volumes is not None
+            else nullcontext()
+        )
         progress = RunProgress(scope.client, BACKUPS, backup, "itemsBackedUp", scope.clock)
         context = scope.run_context(
             discovery=cluster.discovery,

@@ -43,6 +43,15 @@ _REMEDIES = (
     (r"file system is read-only", "mount it writable"),
     (r"invalid top-level directories", "name an empty folder, or a prefix for backups alone"),
     (r"Secret \"[^\"]*\" not found", _RECREATE_IT),
+    (
+        r"has no object lock|hold no objects",
+        "name a bucket that was made with object lock, or remove objectLock.mode from the settings",
+    ),
+    (
+        r"for its object lock",
+        "give the credentials the right s3:GetBucketObjectLockConfiguration, and those that the page about"
+        " object lock names",
+    ),
     (r"cannot reach|no answer|did not answer", "see that the store runs, and that its address is right"),
 )
 """A pattern of the message of a location that cannot be used, and what helps."""

@@ -352,6 +352,11 @@ def test_the_state_of_a_location_of_a_server_is_reported(
         ("it did not answer within 10 seconds", "see that the store runs"),
         ('unable to get key for secret: Secret "keys" not found', "make the Secret again"),
         ("AccessDenied", "credentials"),
+        (
+            "config.objectLock.mode is compliance, but bucket 'b' has no object lock: ...",
+            "made with object lock",
+        ),
+        ("cannot ask bucket 'b' for its object lock: denied", "s3:GetBucketObjectLockConfiguration"),
     ],
 )
 def test_the_remedy_for_a_location_is_one_for_its_problem(why: str, remedy: str) -> None:

@@ -106,13 +106,18 @@ class PodVolumes:
     uploader: str = RESTIC
 
     @asynccontextmanager
-    async def backing_up(self, backup: Backup) -> AsyncIterator[PodVolumeBackups]:
-        """The collaborator for one backup; its volumes share one timeout."""
+    async def backing_up(self, backup: Backup, *, is_locked: bool) -> AsyncIterator[PodVolumeBackups]:
+        """The collaborator for one backup; its volumes share one timeout.
+
+        Args:
+            is_locked: whether its location asks for object lock.
+        """
         timeout = Timeout(backup.metadata.annotations, self.timeout)
         selector = f"{labels.BACKUP_UID}={backup.metadata.uid}"
         unattended = Unattended(self.scope, POD_VOLUME_BACKUPS)
         async with self._watched(POD_VOLUME_BACKUPS, selector, unattended) as (_, outcomes):
-            volumes = PodVolumeBackups(self.scope.client, backup, self._run(outcomes, timeout))
+            run = self._run(outcomes, timeout)
+            volumes = PodVolumeBackups(self.scope.client, backup, run, is_locked=is_locked)
             try:
                 yield volumes
             finally:

@@ -49,7 +49,13 @@ class PodVolumeBackups:
         client: KubeClient,
         backup: Backup,
         run: PodVolumeRun,
+        *,
+        is_locked: bool = False,
     ) -> None:
+        """Args:
+        is_locked: whether the location asks for object lock, which repositories of restic do not have.
+        """
+        self._is_locked = is_locked
         self._client = client
         self._backup = backup
         self._repositories = run.repositories
@@ -101,6 +107,16 @@ class PodVolumeBackups:
         except TimeoutError:
             return VolumesInFlight([PodVolumeError(not_ready(self._uploader))])
         self._warn_of_lost(repository, log)
+        if self._is_locked and is_restic(repository):
+            self._is_locked = False  # once
+            log.warning(
+                Notice(
+                    Code.SETTING_IGNORED,
+                    "objectLock.mode of the location has no effect on the data of pod volumes: restic deletes"
+                    " files while it works, so that its repositories cannot be held; start the server with"
+                    " --uploader-type kopia",
+                )
+            )
         if uploader_settings(self._backup) and is_restic(repository) and not self._has_warned:
             self._has_warned = True
             log.warning(

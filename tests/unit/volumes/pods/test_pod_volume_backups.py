@@ -80,13 +80,21 @@ async def test_later_pods_are_asked_for_while_maintenance_waits_for_the_first(sc
     assert maintained.is_set()
 
 
-async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: PodVolumeScene) -> None:
+@pytest.mark.parametrize("is_locked", [False, True])
+async def test_a_setting_that_restic_does_not_know_is_one_warning(
+    scene: PodVolumeScene, is_locked: bool
+) -> None:
     spec = msgspec.structs.replace(BACKUP.spec, uploader_config=BackupUploader(parallel_files_upload=4))
-    work = PodVolumeBackups(scene.cluster.client, msgspec.structs.replace(BACKUP, spec=spec), scene.run(None))
+    work = PodVolumeBackups(
+        scene.cluster.client,
+        msgspec.structs.replace(BACKUP, spec=spec),
+        scene.run(None),
+        is_locked=is_locked,
+    )
     for name in ("one", "two"):
         await back_up(work, a_pod(empty_dir(name)), [name], scene.log)
 
-    assert scene.log.warnings == 1
+    assert scene.log.warnings == 1 + is_locked
     settings = [obj["spec"]["uploaderSettings"] for obj in scene.cluster.of(PLURAL)]
     assert settings == [{"ParallelFilesUpload": "4"}] * 2
 
