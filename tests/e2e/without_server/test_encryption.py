@@ -1,0 +1,150 @@
+"""An encrypted location without a server: every command that reads, with and without an identity."""
+
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from pinnace.age.x25519 import X25519Identity
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, SECRETS
+from tests.e2e.without_server.command import Pinnace
+from tests.support.runs.without_server import ENCODED_PASSWORD, MakePinnace, exists
+
+IDENTITY = X25519Identity.generate()
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "key.txt"
+    path.write_text(f"# recipient: {IDENTITY.recipient}\n{IDENTITY.secret_text()}\n")
+    return path
+
+
+@pytest.fixture
+def sealing(pinnace_for: MakePinnace, location: Path) -> Pinnace:
+    """The command of somebody who has recipients only."""
+    return pinnace_for(str(location), environ={"PINNACE_RECIPIENTS": str(IDENTITY.recipient)})
+
+
+@pytest.fixture
+async def backup(sealing: Pinnace, world: str) -> str:
+    created = await sealing("backup", "create", "b1", "--include-namespaces", world)
+    assert (created.code, created.told) == (0, ""), created
+    return "b1"
+
+
+async def test_a_backup_comes_back_by_its_identity_alone(
+    sealing: Pinnace,
+    backup: str,
+    world: str,
+    location: Path,
+    key_file: Path,
+    client: KubeClient,
+    tmp_path: Path,
+) -> None:
+    files = {path.name: path.read_bytes() for path in (location / "backups" / backup).iterdir()}
+    plain = {name for name, data in files.items() if not data.startswith(b"age-encryption.org/v1\n")}
+    assert plain == {"velero-backup.json", "b1-pinnace-keys.json"}
+    secrets = (b"value of", ENCODED_PASSWORD.encode(), IDENTITY.secret_text().encode())
+    assert not any(secret in data for data in files.values() for secret in secrets)
+
+    target = f"{world}-back"
+    restored = await sealing(
+        *("--identity-file", str(key_file), "restore", "create", "r1", "--from-backup", backup),
+        *("--namespace-mappings", f"{world}:{target}"),
+    )
+    assert restored.code == 0, restored
+    assert (await client.get(CONFIGMAPS, "settings", target))["data"] == {"key": "value of settings"}
+    assert (await client.get(SECRETS, "password", target))["data"] == {"password": ENCODED_PASSWORD}
+    results = location / "restores/r1/restore-r1-results.gz"
+    assert results.read_bytes().startswith(b"age-encryption.org/v1\n")
+    opened = await sealing("--identity-file", str(key_file), "restore", "logs", "r1")
+    assert "restore completed" in opened.out
+    await client.delete(NAMESPACES, target)
+
+
+async def test_every_command_that_reads_takes_the_identity(
+    pinnace_for: MakePinnace, backup: str, world: str, location: Path, key_file: Path, tmp_path: Path
+) -> None:
+    reading = pinnace_for(str(location), environ={"PINNACE_IDENTITY_FILE": str(key_file)})
+    for words, text in (
+        (("backup", "get"), "b1"),
+        (("backup", "logs", backup), "level=info"),
+        (("backup", "describe", backup, "--details"), f"{world}/settings"),
+        (("backup", "show", backup, f"configmap/{world}/settings"), "value of settings"),
+        (("backup", "verify", backup), "b1"),
+    ):
+        outcome = await reading(*words)
+        assert (outcome.code, text in outcome.out) == (0, True), (words, outcome)
+    output = tmp_path / "data.tar.gz"
+    assert (await reading("backup", "download", backup, "-o", str(output))).code == 0
+    with tarfile.open(output) as tar:
+        assert f"resources/configmaps/namespaces/{world}/settings.json" in tar.getnames()
+
+
+async def test_without_an_identity_there_is_one_error_and_nothing_happens(
+    pinnace: Pinnace,
+    backup: str,
+    world: str,
+    location: Path,
+    tmp_path: Path,
+    key_file: Path,
+    client: KubeClient,
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text(X25519Identity.generate().secret_text())
+    for flags, text in (
+        ((), "no identity was given"),
+        (("--identity-file", str(other)), "none of the given identities opens"),
+    ):
+        for words in (
+            ("backup", "logs", backup),
+            ("backup", "show", backup, f"configmap/{world}/settings"),
+            ("backup", "download", backup, "-o", str(tmp_path / "x.tar.gz")),
+            ("backup", "delete", backup, "--confirm"),
+            (
+                "restore",
+                "create",
+                "r1",
+                "--from-backup",
+                backup,
+                "--namespace-mappings",
+                f"{world}:{world}-no",
+            ),
+        ):
+            outcome = await pinnace(*flags, *words)
+            assert outcome.code != 0, (words, outcome)
+            assert outcome.err.count(text) == 1, (words, outcome)
+    with pytest.raises(NotFound):
+        await client.get(NAMESPACES, f"{world}-no")
+    assert not exists(location / "restores")
+    assert not exists(tmp_path / "x.tar.gz")
+    assert (await pinnace("backup", "get")).code == 0
+    deleted = await pinnace("--identity-file", str(key_file), "backup", "delete", backup, "--confirm")
+    assert deleted.code == 0, deleted
+    assert not exists(location / "backups" / backup)
+
+
+async def test_an_exchanged_backup_is_refused(
+    sealing: Pinnace, backup: str, world: str, location: Path, key_file: Path, client: KubeClient
+) -> None:
+    created = await sealing("backup", "create", "b2", "--include-namespaces", world)
+    assert created.code == 0
+    folders = location / "backups"
+    shutil.copy(folders / "b2/b2.tar.gz", folders / "b1/b1.tar.gz")
+    outcome = await sealing("--identity-file", str(key_file), "restore", "create", "--from-backup", "b1")
+    assert outcome.code != 0
+    assert "encrypted to another key" in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize("text", ["age1mistyped", "nobody"])
+async def test_recipients_that_cannot_be_read_stop_a_backup_before_it_begins(
+    pinnace_for: MakePinnace, location: Path, text: str
+) -> None:
+    outcome = await pinnace_for(str(location), environ={"PINNACE_RECIPIENTS": text})("backup", "create", "b1")
+    assert outcome.code != 0
+    assert outcome.err.count("config.encryption.recipients: ") == 1, outcome
+    assert not exists(location)
