@@ -35,6 +35,7 @@ SHORT_HELP: dict[str, str] = {
     "pinnace.cli.location.backup_create:create": "Create a backup location.",
     "pinnace.cli.location.backup_get:get": "List backup locations.",
     "pinnace.cli.location.backup_set:set_": "Change a backup location.",
+    "pinnace.cli.location.rekey:rekey": "Wrap the keys of encrypted backups for other recipients.",
     "pinnace.cli.location.sign_key:sign_key": "Make a key that signs backups.",
     "pinnace.cli.location.snapshot_commands:describe": "Describe snapshot locations.",
     "pinnace.cli.location.snapshot_commands:get": "List snapshot locations.",

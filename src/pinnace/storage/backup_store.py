@@ -7,7 +7,9 @@ failure; the result is the same where nothing dies. (docs/spec: STO 5, 6)
 
 from pinnace.storage.backup_writing import BackupWriting
 from pinnace.storage.chain import BackupChain
+from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.restore_files import RestoreFiles
+from pinnace.storage.sealed_files import key_owner
 from pinnace.storage.whole_location import WholeLocation
 
 
@@ -17,3 +19,27 @@ class BackupStore(BackupWriting, BackupChain, RestoreFiles, WholeLocation):
     All methods raise StorageError kinds only. Names of backups and restores are checked before they become
     part of a key.
     """
+
+    async def rekey(self, name: str, *, restore: bool = False) -> bool:
+        """Wrap the key of a backup or restore for the recipients of the location, in a further key file.
+
+        Nothing else is written, and the former key files stay.
+
+        Returns:
+            Whether it has a key; a plain one has none.
+
+        Raises:
+            ReadOnlyLocation: the location is read-only.
+            StoreConfigError: the location has no recipients.
+            UnreadableObject: the key cannot be opened.
+        """
+        self._check_writable("write key files")
+        if not self._sealed.has_recipients:
+            raise StoreConfigError("the location names no recipients: set PINNACE_RECIPIENTS")
+        layout = self._layout
+        owner = key_owner(layout, layout.restore_metadata(name) if restore else layout.backup_metadata(name))
+        assert owner is not None, "the metadata lies in the directory of its owner"
+        made = await self._sealed.rewrapped(owner)
+        if made is not None:
+            await self._put(*made)
+        return made is not None

@@ -95,6 +95,11 @@ class SealedFiles:
         encryption = msgspec.structs.replace(self._encryption, identities=identities)
         return SealedFiles(self._store, self._layout, encryption)
 
+    @property
+    def has_recipients(self) -> bool:
+        """Whether backups that are made are encrypted."""
+        return bool(self._encryption.recipients)
+
     def new_key(self, owner: KeyOwner) -> bytes | None:
         """Make a key for a backup that begins, and return the content of its key file; None for a plain one.
 
@@ -108,6 +113,20 @@ class SealedFiles:
         identity = X25519Identity.generate()
         self._identities[owner.directory] = identity
         return key_file(identity, owner.name, self._encryption.recipients)
+
+    async def rewrapped(self, owner: KeyOwner) -> tuple[str, bytes] | None:
+        """The next key file of a backup or restore, for the recipients of the location; None if it is plain.
+
+        Raises:
+            UnreadableObject: its key cannot be opened.
+        """
+        files = await self.key_files(owner)
+        if not files:
+            return None
+        identity = await self._identity(owner, owner.key_file())
+        assert identity is not None, "it has key files"
+        content = await in_thread(key_file, identity, owner.name, self._encryption.recipients)
+        return owner.key_file(owner.number(files[0]) + 1), content
 
     async def follow(self, owner: KeyOwner, former: KeyOwner) -> None:
         """Encrypt the files of one owner by the key of another. Raises UnreadableObject."""

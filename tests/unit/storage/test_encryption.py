@@ -341,3 +341,30 @@ async def test_a_backup_that_waited_keeps_the_key_that_it_was_parked_with(
     async with store.read_text("BackupLog", "b1") as text:
         assert b"".join([block async for block in text]) == b"after"
     assert not place.path("b1", "").parent.joinpath("pinnace-parked").exists()
+
+
+async def test_a_new_recipient_opens_a_backup_after_its_key_was_wrapped_for_it(place: Place) -> None:
+    await place.back_up("b1", recipients=str(ALICE.recipient))
+    await place.back_up("plain", recipients="")
+    store = place.open(recipients=str(BOB.recipient), keys=identities(ALICE))
+    await store.share_key("r1", "b1")
+    await store.put_restore_results("r1", {"errors": {}})
+    before = place.path("b1", ".tar.gz").read_bytes()
+    assert [await store.rekey("b1"), await store.rekey("plain"), await store.rekey("r1", restore=True)] == [
+        True,
+        False,
+        True,
+    ]
+    for key in (ALICE, BOB):
+        reading = place.open(keys=identities(key))
+        assert await contents(reading) == CONTENTS
+        assert await reading.read_restore_results("r1") == {"errors": {}}
+    assert place.path("b1", ".tar.gz").read_bytes() == before
+    assert place.path("b1", "-pinnace-keys.2.json").exists()
+    with pytest.raises(IdentityMissing):
+        await place.open(recipients=str(BOB.recipient)).rekey("b1")
+    with pytest.raises(StoreConfigError, match="no recipients"):
+        await place.open(keys=identities(BOB)).rekey("b1")
+    stranger = place.open(recipients=str(BOB.recipient), keys=identities(X25519Identity.generate()))
+    with pytest.raises(IdentityRefused):
+        await stranger.rekey("b1")

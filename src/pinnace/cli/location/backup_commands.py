@@ -31,6 +31,7 @@ group = group_of(
     lazy={
         "create": f"{_LOCATION}.backup_create:create",
         "get": f"{_LOCATION}.backup_get:get",
+        "rekey": f"{_LOCATION}.rekey:rekey",
         "set": f"{_LOCATION}.backup_set:set_",
         "sign-key": f"{_LOCATION}.sign_key:sign_key",
     },
