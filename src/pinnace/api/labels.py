@@ -172,6 +172,13 @@ the run that was due then."""
 NEWEST_SIGNED: Final = "pinnace.io/newest-signed-backups"
 """Annotation of a BackupStorageLocation: the signed backups that no later one names yet, each as
 `NAME@SHA-256 of its manifest`. Whoever writes into the bucket cannot change it. (ADR 125)"""
+INTERRUPTED: Final = "pinnace.io/interrupted"
+"""Annotation of a Failed Restore whose process ended before the restore did: it can be resumed. (ADR 131)"""
+RESUME_REQUESTED: Final = "pinnace.io/resume-requested"
+"""Annotation of an interrupted Restore: a text, such as the time; a new one has the server resume it."""
+RESUMED: Final = "pinnace.io/resumed"
+"""Annotation of a Restore: how often it was resumed after its process had ended."""
+
 VALIDATION_REQUESTED: Final = "pinnace.io/validation-requested"
 """Annotation of a BackupStorageLocation: any text has the server look at the location at once. It removes the
 annotation when it has written the result into the status. (ADR 103)"""

@@ -66,6 +66,7 @@ SHORT_HELP: dict[str, str] = {
     "pinnace.cli.restore.commands:get": "List restores.",
     "pinnace.cli.restore.commands:group": "Work with restores.",
     "pinnace.cli.restore.create:create": "Create a restore.",
+    "pinnace.cli.restore.resume:resume": "Continue a restore that was interrupted.",
     "pinnace.cli.schedule.commands:delete": "Delete schedules; their backups stay.",
     "pinnace.cli.schedule.commands:describe": "Describe schedules.",
     "pinnace.cli.schedule.commands:get": "List schedules.",

@@ -16,6 +16,7 @@ from pinnace.api.nonadmin.restore_limits import ROLE
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.resource_policies import PolicyError
+from pinnace.api.resuming import resumed, with_one_source
 from pinnace.api.selection.filter_policies import FilterPolicies
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -180,8 +181,14 @@ class RestoreWork:
                     caveats=[*completed.warnings, *found.warnings, *caveats],
                 ),
             ),
+            afterwards=partial(self._forget_journal, backup.spec.storage_location, run),
             targets=targets_of(confinement.restore.spec),
         )
+
+    async def plan_again(self, run: Restore, before: Restore, times: int) -> RunDecision[Restore]:
+        """Validate it again, with the limits and rules that apply now. (docs/adr/131)"""
+        decision = await self.plan(with_one_source(run))
+        return replace(decision, begun=resumed(decision.begun, before, times))
 
     async def _confined(self, restore: Restore, location: str) -> Confinement:
         """The Restore as it is carried out; a location that is gone meanwhile is not trusted."""
@@ -203,6 +210,14 @@ class RestoreWork:
             problem = f"the ClusterRole {ROLE}, which says what a tenant may restore, cannot be read: {error}"
             return replace(confinement, problem=problem)
         return bounded(confinement, role, discovery.canonical)
+
+    async def _forget_journal(self, location: str, run: Restore) -> None:
+        """Delete the journal of a restore that has ended; what stays is deleted with the Restore."""
+        try:
+            async with self._locations.open(location) as store:
+                await store.delete_restore_journal(run.metadata.name, run.metadata.uid)
+        except (StorageError, KubeError) as error:
+            log.warning("The journal of a restore stays in its location", error=error)
 
     def taken(self, run: Restore) -> None:
         """Count the attempt, valid or not. (docs/spec: SRV 8.1)"""
@@ -333,7 +348,12 @@ def controller(parts: Parts) -> Controller:
     parts.namespace_queues[RESTORES] = waiting
     parts.limits[RESTORES] = lambda key: limit_text(queue.lacking(lane_of(key)))
     reconciler = RunReconciler(
-        parts.scope, RESTORE_RUNS, work, parts.settler, in_flight=parts.restores_in_flight, queue=waiting
+        parts.scope,
+        RESTORE_RUNS,
+        work,
+        parts.settler,
+        in_flight=parts.restores_in_flight,
+        queue=waiting,
     )
     made = Controller(
         NAME,

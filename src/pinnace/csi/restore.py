@@ -8,11 +8,11 @@ user's annotations are kept, and contents are never created as they are in the b
 delete the snapshot of a content that names the uid of a missing VolumeSnapshot.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from pinnace.api import labels
 from pinnace.api.kinds import SECRETS
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.csi import snapshots as csi
 from pinnace.csi.snapshots import CSIError, SnapshotKinds
 from pinnace.kube.client import KubeClient
@@ -90,7 +90,7 @@ class ProvisionClaim:
             snapshot = await self._client.get(self._kinds.snapshots, snapshot_name, namespace)
         except KubeError as error:
             name = given.item["metadata"]["name"]
-            if await _exists(self._client, PERSISTENT_VOLUME_CLAIMS, namespace, name):
+            if await _found(self._client, PERSISTENT_VOLUME_CLAIMS, namespace, name):
                 return RestoreItemOutput(item=given.item)
             raise CSIError(
                 f"the VolumeSnapshot {namespace}/{snapshot_name}, which the claim is to be restored from,"
@@ -131,32 +131,52 @@ class BindSnapshot:
         if maker and not csi.is_of_backup(item, restore.spec.backup_name):
             log.info("VolumeSnapshot is not restored: another backup made it", extra={**fields, "by": maker})
             return RestoreItemOutput(item=item, skip=True)
-        if await _exists(self._client, self._kinds.snapshots, namespace, name):
-            log.info("VolumeSnapshot exists and is left alone", extra=fields)
-            return RestoreItemOutput(item=item, skip=True)
-        own_labels = {  # of the backup too: then the content is deleted with it, even after its namespace
+        is_resumed = labels.RESUMED in restore.metadata.annotations
+        own = {  # of the backup too: then the content is deleted with it, even after its namespace
             labels.BACKUP_NAME: labels.label_value(restore.spec.backup_name),
             labels.RESTORE_NAME: labels.label_value(restore.metadata.name),
-            **_noted_manager(item),
         }
-        body = csi.static_content(self._kinds, item, namespace, own_labels)
+        found = await _found(self._client, self._kinds.snapshots, namespace, name)
+        if is_resumed and found is not None and own.items() <= csi.labels_of(found).items():
+            return RestoreItemOutput(item=item)  # created before the interruption, with its content
+        if found is not None:
+            log.info("VolumeSnapshot exists and is left alone", extra=fields)
+            return RestoreItemOutput(item=item, skip=True)
+        body = csi.static_content(self._kinds, item, namespace, {**own, **_noted_manager(item)})
         if self._recorded is not None and csi.handle_of(body) not in self._recorded:
             raise CSIError(
                 f"VolumeSnapshot {namespace}/{name} names a snapshot that the backup has no record of:"
                 " the author of the VolumeSnapshot can have written any name"
             )
-        content = await create_generated(self._client, self._kinds.contents, body, "")
+        content = await self._made_before(body, own) if is_resumed else None
+        if content is None:
+            content = await create_generated(self._client, self._kinds.contents, body, "")
         item.setdefault("spec", {})["source"] = {"volumeSnapshotContentName": content["metadata"]["name"]}
         return RestoreItemOutput(item=item)
 
+    async def _made_before(self, body: JSONObject, own: Mapping[str, str]) -> JSONObject | None:
+        """The content that the restore created before it was interrupted. Raises KubeError."""
+        selector = ",".join(f"{name}={value}" for name, value in own.items())
+        listed = await self._client.list_all(self._kinds.contents, label_selector=selector)
+        wanted = body["spec"]["volumeSnapshotRef"]
+        return next(
+            (
+                each
+                for each in listed
+                if mapping(each, "spec", "volumeSnapshotRef").items() >= wanted.items()
+                and mapping(each, "spec", "source") == body["spec"]["source"]
+                and text(each, "metadata", "deletionTimestamp") == ""
+            ),
+            None,
+        )
 
-async def _exists(client: KubeClient, resource: APIResource, namespace: str, name: str) -> bool:
-    """Whether an object exists; False if it cannot be read. (docs/spec: SRV 18.2)"""
+
+async def _found(client: KubeClient, resource: APIResource, namespace: str, name: str) -> JSONObject | None:
+    """An object; None if it does not exist, or cannot be read. (docs/spec: SRV 18.2)"""
     try:
-        await client.get(resource, name, namespace)
+        return await client.get(resource, name, namespace)
     except KubeError:
-        return False
-    return True
+        return None
 
 
 def note_manager(snapshot: JSONObject, content: JSONObject | None) -> None:

@@ -22,6 +22,7 @@ from pinnace.hooks.commands import Executor, PodCommand, run_pod_command
 from pinnace.hooks.counts import HookCounts
 from pinnace.hooks.limit import limited
 from pinnace.hooks.pod_watches import PodReader, PodWatches
+from pinnace.hooks.records import HookKey, HookRecords, NoHookRecords
 from pinnace.hooks.restore_selection import PodExecHook, pod_wait_seconds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
@@ -40,6 +41,7 @@ class _Common(msgspec.Struct, kw_only=True):
     executor: Executor
     pod_reader: PodReader
     clock: Clock
+    records: HookRecords = msgspec.field(default_factory=NoHookRecords)
     longest_wait_seconds: float | None = None
     slots: asyncio.Semaphore = msgspec.field(default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE))
     waiting: set[asyncio.Event] = msgspec.field(default_factory=set)
@@ -67,6 +69,7 @@ class PodExecHooks:
         clock: for the waits for containers.
         longest_wait_seconds: the limit for waiting for the containers of a pod; None if only the limits of
             the hooks apply.
+        records: of the hooks that an interrupted run of the restore began.
     """
 
     def __init__(
@@ -76,19 +79,24 @@ class PodExecHooks:
         *,
         clock: Clock = SYSTEM_CLOCK,
         longest_wait_seconds: float | None = None,
+        records: HookRecords | None = None,
     ) -> None:
         self._common = _Common(
             executor=executor,
             pod_reader=pod_reader,
             clock=clock,
             longest_wait_seconds=longest_wait_seconds,
+            records=records or NoHookRecords(),
         )
 
     @classmethod
-    def of(cls, client: KubeClient, limit: Duration | None = None) -> "PodExecHooks":
+    def of(
+        cls, client: KubeClient, limit: Duration | None = None, records: HookRecords | None = None
+    ) -> "PodExecHooks":
         """The hooks of one restore in a cluster; `limit` is how long all hooks, and each wait, may take."""
         longest = None if limit is None else limit.total_seconds()
-        return cls(limited(client, limit), PodWatches(client), longest_wait_seconds=longest)
+        executor, pods = limited(client, limit), PodWatches(client)
+        return cls(executor, pods, longest_wait_seconds=longest, records=records)
 
     @property
     def counts(self) -> HookCounts:
@@ -120,6 +128,7 @@ class _PodWork:
         self._state: JSONObject | None = pod
         self._news = asyncio.Event()
         self._pending: dict[str, deque[PodExecHook]] = {}
+        self._keys: dict[int, HookKey] = {}
         self._begun = common.clock.monotonic()
         self._wait_seconds: float | None = None
 
@@ -141,8 +150,16 @@ class _PodWork:
             self._failed(hook, Notice(Code.HOOKS_NOT_RUN, f"Hook {hook.name} {where} not executed: {reason}"))
 
     def _sort(self, hooks: Sequence[PodExecHook]) -> None:
-        """Sort the hooks by the order of the pod's containers, and within a container by their own."""
+        """Sort the hooks by the order of the pod's containers, and within a container by their own.
+
+        Those that an interrupted restore began are left out: each runs once.
+        """
         names = container_names(self._pod)
+        for position, hook in enumerate(hooks):
+            self._keys[id(hook)] = HookKey(
+                namespace=self._namespace, pod=self._name, container=hook.container, position=position
+            )
+        hooks = [hook for hook in hooks if not self._is_known(hook)]
         for hook in hooks:
             for annotation, written in hook.bad_durations:
                 self._log.warning(
@@ -161,6 +178,25 @@ class _PodWork:
                 self._pending[name] = found
         waits = (pod_wait_seconds(self._left()), self._common.longest_wait_seconds)
         self._wait_seconds = min((wait for wait in waits if wait is not None), default=None)
+
+    def _is_known(self, hook: PodExecHook) -> bool:
+        """Whether an interrupted restore began a hook; a failure of then counts now."""
+        record = self._common.records.known(self._keys[id(hook)])
+        if record is None:
+            return False
+        if not record.has_ended:
+            where = f"in container {hook.container} in pod {self._namespace}/{self._name}"
+            text = (
+                f"Hook {hook.name} {where} was running when the restore was interrupted. Whether it came to"
+                " its end is not known, and it was not run again: look at what it did, and run its command"
+                " yourself if that is needed"
+            )
+            self._failed(hook, Notice(Code.HOOK_END_UNKNOWN, text))
+        elif record.failure is not None:
+            self._failed(hook, record.failure)
+        else:
+            self._log.info("exec hook has run before the restore was interrupted", **self._fields(hook))
+        return True
 
     def _left(self) -> list[PodExecHook]:
         return [hook for hooks in self._pending.values() for hook in hooks]
@@ -252,11 +288,15 @@ class _PodWork:
         timeout = str(command.effective_timeout or "none")
         fields["hookCommand"] = str(list(hook.command))
         self._log.info("running exec hook", hookTimeout=timeout, **fields)
+        records, key = self._common.records, self._keys[id(hook)]
+        await records.begins(key)
         report = await run_pod_command(self._common.executor, command)
         if report.outputs:
             self._log.info("Output of hook", **report.outputs, **fields)
-        if report.failure:
-            self._failed(hook, Notice(Code.HOOK_FAILED, f"{what} failed: {report.failure}"))
+        failure = Notice(Code.HOOK_FAILED, f"{what} failed: {report.failure}") if report.failure else None
+        await records.ended(key, failure)
+        if failure is not None:
+            self._failed(hook, failure)
 
     def _failed(self, hook: PodExecHook, notice: Notice, *, is_defective: bool = False) -> None:
         """Log and count a failure, and add it to the errors of the restore. (docs/spec: BEY 4.9)

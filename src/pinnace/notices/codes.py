@@ -41,6 +41,7 @@ class Code(enum.StrEnum):
     IDENTITY_MISSING = "identity-missing"
     IDENTITY_REFUSED = "identity-refused"
     ENCRYPTION_BROKEN = "encryption-broken"
+    JOURNAL_NOT_KEPT = "journal-not-kept"
     NAME_TAKEN = "name-taken"
     HELD_LONGER = "held-longer"
     LOCATION_MOVED = "location-moved"
@@ -92,6 +93,7 @@ class Code(enum.StrEnum):
     HOOK_CONTAINER_MISSING = "hook-container-missing"
     HOOK_INVALID = "hook-invalid"
     HOOKS_NOT_RUN = "hooks-not-run"
+    HOOK_END_UNKNOWN = "hook-end-unknown"
     # Restore: what is read
     ARCHIVE_UNREADABLE = "archive-unreadable"
     ARCHIVE_PART_IGNORED = "archive-part-ignored"
@@ -129,6 +131,7 @@ class Code(enum.StrEnum):
     EXISTING_DATA_KEPT = "existing-data-kept"
     VOLUME_IN_USE = "volume-in-use"
     VOLUME_NOT_FREED = "volume-not-freed"
+    VOLUME_MAY_BE_LEFT = "volume-may-be-left"
     VOLUME_EMPTY = "volume-empty"
     VOLUME_NOT_RESTORED = "volume-not-restored"
     VOLUME_NOT_PATCHED = "volume-not-patched"
@@ -318,6 +321,10 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
         " location with"
         " `pinnace doctor`, and run it again where the file matters."
     ),
+    Code.JOURNAL_NOT_KEPT: Explanation(
+        "The location did not take the journal of a restore. The restore goes on, but if it is interrupted,"
+        " it must not be resumed: hooks could run twice."
+    ),
     Code.LOCATION_MOVED: Explanation(
         "The BackupStorageLocation was pointed at another bucket or prefix while the run worked."
     ),
@@ -464,6 +471,11 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
         " runs none.",
         "Run the command of the hook in the container yourself, where it is needed.",
     ),
+    Code.HOOK_END_UNKNOWN: Explanation(
+        "A restore hook was running when the restore was interrupted, so that nobody saw its end. A restore"
+        " that is resumed runs no hook twice.",
+        "Look at what the command did in its container, and run it yourself if it did not come to its end.",
+    ),
     Code.ARCHIVE_UNREADABLE: Explanation(
         "The tarball of the backup is damaged, or goes beyond a limit. `pinnace backup verify` says more."
     ),
@@ -582,6 +594,11 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     Code.VOLUME_NOT_FREED: Explanation(
         "A PersistentVolume exists and still names a claim that is gone. The text has the command that"
         " frees it."
+    ),
+    Code.VOLUME_MAY_BE_LEFT: Explanation(
+        "A restore was interrupted while a volume was made from a snapshot, and the resumed restore made"
+        " another one. If the provider made the first one too, nothing uses it.",
+        "Look for it at the provider by its snapshot and its time, and delete it.",
     ),
     Code.VOLUME_EMPTY: Explanation(
         "A claim came back with a new and empty volume: its data was not saved, or was not asked for."

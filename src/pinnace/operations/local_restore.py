@@ -13,8 +13,11 @@ import msgspec
 from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api import labels
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.labels import RESUMED
 from pinnace.api.phases import RestorePhase
 from pinnace.api.resource_policies import PolicyError
+from pinnace.api.resuming import resumed, with_one_source
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.backup import Backup
@@ -28,6 +31,7 @@ from pinnace.operations.waiting import wait_for_restore
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.errors import BackupLookupError
+from pinnace.restore.journal import begun_restore
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.restore.request import RestoreRequest, RestoreSettings
@@ -67,12 +71,74 @@ async def make_restore(
         )
         try:
             async with _claimed(run, name, is_chosen=len(names) == 1) as claim:
+                await _begin_anew(run, name)
                 work = _make_restore(run, renamed, modifiers, claim)
                 return await (work if claim is None else claim.hold(work))
         except NameTaken:
             if name == names[-1]:
                 raise
     raise AssertionError("the last name is used or refused")
+
+
+async def _begin_anew(run: LocalRun, name: str) -> None:
+    """Delete the journal of an interrupted restore of this name: a restore is made, and not resumed."""
+    if await begun_restore(run.store, name) is not None:
+        run.observer.warn(
+            f"a restore named {name} was interrupted, and is begun from its start; `restore resume"
+            f" {argument(name)}` would have continued it"
+        )
+        await run.store.delete_restore_journal(name, "")
+
+
+async def resume_restore(run: LocalRun, name: str) -> tuple[Restore, bool]:
+    """Continue a restore that was interrupted; returns what `make_restore` does.
+
+    Raises:
+        InvalidRun: there is no such restore, it has ended, it cannot be resumed, or another process is at
+            it. Nothing was done.
+        KubeError, StorageError, ClaimLost: as `make_restore`.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            claim = await stack.enter_async_context(run.store.claim_of_restore(name, takes_over=True))
+        except NameInUse as error:
+            raise InvalidRun(f"{error}; it cannot be resumed while it runs") from error
+        interrupted = await _interrupted(run, name)
+        return await claim.hold(_make_restore(run, interrupted, None, claim))
+    raise AssertionError("the stack swallows no error")
+
+
+async def _interrupted(run: LocalRun, name: str) -> Restore:
+    """The Restore to continue, as its journal has it. Raises InvalidRun or StorageError."""
+    try:
+        ended = await run.store.read_restore(name)
+    except ObjectNotFound:
+        pass
+    else:
+        raise InvalidRun(
+            f"the restore {name} has ended ({ended.status.phase}), so there is nothing to resume"
+        )
+    kept = await begun_restore(run.store, name)
+    if kept is None:
+        raise InvalidRun(await _why_not_resumable(run.store, name))
+    try:
+        restore = decode(Restore, kept)
+    except DecodeError as error:
+        raise InvalidRun(f"the journal of the restore {name} is damaged: {error}") from error
+    if restore.metadata.name != name:
+        raise InvalidRun(f"the journal of the restore {name} is that of another: {restore.metadata.name}")
+    check_metadata(restore)
+    return resumed(restore, restore, 0)
+
+
+async def _why_not_resumable(store: BackupStore, name: str) -> str:
+    if not await store.has_restore(name):
+        near = did_you_mean(near_names(name, await store.list_restores()))
+        return f"there is no restore named {name} in the location{near}"
+    return (
+        f"the location has no journal of the restore {name}: it ended, or a server made it, which resumes it"
+        f" by `restore resume {argument(name)}` without --location"
+    )
 
 
 @asynccontextmanager
@@ -102,7 +168,8 @@ async def _make_restore(
     run: LocalRun, restore: Restore, modifiers: ResourceModifiers | None, claim: WriterClaim | None
 ) -> tuple[Restore, bool]:
     with raised_gc_thresholds():
-        completed = await validate_and_complete(restore, StoredBackups(run.store))
+        asked = with_one_source(restore) if RESUMED in restore.metadata.annotations else restore
+        completed = await validate_and_complete(asked, StoredBackups(run.store))
         backup = completed.backup
         if completed.errors or backup is None:
             raise InvalidRun("the restore is not valid:\n  " + "\n  ".join(completed.errors))
@@ -129,7 +196,18 @@ async def _make_restore(
             finished = await wait_for_restore(context, finished)
         if claim is not None:
             await claim.check()
-        return finished, await _record(run, finished)
+        is_recorded = await _record(run, finished)
+        if is_recorded:
+            await _forget_journal(run, finished.metadata.name)
+        return finished, is_recorded
+
+
+async def _forget_journal(run: LocalRun, name: str) -> None:
+    """Delete the journal of a restore that has ended; what stays is deleted with the restore."""
+    try:
+        await run.store.delete_restore_journal(name, "")
+    except StorageError as error:
+        run.observer.warn(f"the journal of the restore stays in {location_title(run.location)}: {error}")
 
 
 async def _why_taken(store: BackupStore, name: str) -> str:
@@ -189,6 +267,8 @@ class StoredBackups:
 
 
 def _begun(restore: Restore) -> Restore:
+    if RESUMED in restore.metadata.annotations:
+        return restore
     now = SYSTEM_CLOCK.now()
     return msgspec.structs.replace(
         restore,

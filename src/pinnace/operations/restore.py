@@ -47,7 +47,7 @@ class RestoreOperation(msgspec.Struct, frozen=True, kw_only=True):
 
         context, restore = self.context, request.restore
         limit = hook_limit(restore.metadata.annotations, Origin.RESTORE)
-        hooks = PodExecHooks.of(context.client, limit)
+        hooks = PodExecHooks.of(context.client, limit, request.journal)
         inputs = RestoreInputs(
             actions=actions,
             pod_volumes=self.saved_pod_volumes,

@@ -11,6 +11,7 @@ from pinnace.archive.eventlog import EventLog
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
+from pinnace.restore.journal import RestoreJournal
 from pinnace.runs.activity import Activity
 
 
@@ -76,6 +77,7 @@ class TargetCluster(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
         activity: told which of them are waited for.
+        journal: what was done before the restore was interrupted, and what is done now.
     """
 
     client: ClusterClient
@@ -83,6 +85,7 @@ class TargetCluster(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     terminating_timeout_seconds: float
     activity: Activity = msgspec.field(default_factory=Activity)
+    journal: RestoreJournal = msgspec.field(default_factory=RestoreJournal)
 
 
 class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from pinnace.api.velero.restore import Restore
 from pinnace.catalogue.records import BackupRecords
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.restore.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS
+from pinnace.restore.journal import RestoreJournal
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.selection.order import DEFAULT_LAST, DEFAULT_PRIORITIES
 from pinnace.runs.activity import Activity
@@ -35,6 +36,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
         caveats: notes for the user; each becomes a warning.
         started: gets the operations that actions start.
         activity: told what is being restored.
+        journal: what a resumed restore needs to know.
     """
 
     restore: Restore
@@ -46,6 +48,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     caveats: Sequence[str] = ()
     started: StartedOperations = msgspec.field(default_factory=StartedOperations)
     activity: Activity = msgspec.field(default_factory=Activity)
+    journal: RestoreJournal = msgspec.field(default_factory=RestoreJournal)
 
     @property
     def kept_limits(self) -> Collection[Limit]:

@@ -6,6 +6,7 @@ if it could not run, or its results could not be stored. (docs/spec: RST 4, CTL 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError
-from pinnace.api.labels import ITEM_OPERATIONS, OUTCOMES, VOLUME_PATCHES
+from pinnace.api.labels import ITEM_OPERATIONS, OUTCOMES, RESUMED, VOLUME_PATCHES
 from pinnace.api.phases import RestorePhase
 from pinnace.api.restore_outcomes import encode_counts
 from pinnace.api.values.error_texts import error_text
@@ -268,6 +269,25 @@ class _Run(msgspec.Struct, frozen=True):
             self.request.started.operations, reason
         )
 
+    async def _begin_journal(self, log: RunLog) -> None:
+        """Begin the journal, or read that of the interrupted run. Raises RestoreFailed."""
+        context, journal = self.context, self.request.journal
+        times = self.restore.metadata.annotations.get(RESUMED, "")
+        ahead = context.client.clock_difference or timedelta()
+        await journal.begin(
+            context.store,
+            self.restore,
+            self.request.labels,
+            now=context.clock.now() + ahead,
+            patience=context.patience,
+            is_resumed=bool(times),
+        )
+        if journal.is_resumed:
+            log.info("Resuming a restore that was interrupted", times=times)
+        elif journal.problem:
+            text = "The location takes no journal: to a resumed restore, what this one makes is foreign"
+            log.info(text, error=journal.problem)
+
     async def _run(self, log: RunLog) -> Results:
         backup_name = self.restore.spec.backup_name
         log.info("starting restore")
@@ -278,12 +298,20 @@ class _Run(msgspec.Struct, frozen=True):
         contents = self.directory / "contents.tar.gz"
         with self.context.worker_slot.lent():
             request = await self._read(contents)
+            await self._begin_journal(log)
+            is_kept = not self.request.journal.problem
             actions = await self.inputs.actions(request.records.pod_volumes)
         await self.context.worker_slot.take()
         try:
             results = await self._restore_archive(log, actions, contents, request)
         finally:
             self.context.worker_slot.give_back()
+        if is_kept and (problem := self.request.journal.problem):
+            lost = Notice(
+                Code.JOURNAL_NOT_KEPT, f"the journal of the restore could not be kept to its end: {problem}"
+            )
+            results.warnings.add_velero(lost)
+            log.warning(lost)
         objects = ", ".join(f"{number} {outcome}" for outcome, number in sorted(self.outcomes.counts.items()))
         log.info(
             "restore completed",

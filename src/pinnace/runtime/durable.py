@@ -27,7 +27,8 @@ The kinds differ in this only; all else is the same code:
     given up meanwhile     -                         canceled, deleted, ended,   each step looks
                                                      taken by another agent
     interrupted            settled: its end in the   a message; the next agent   the next process goes on
-                           location, or Failed       begins it again
+                           location, or Failed; a    begins it again
+                           Restore may be resumed
     the end is written     over the uid              if this agent still holds   over the version read
                                                      it
     the end came too late  dropped                   its snapshot is removed     decided again

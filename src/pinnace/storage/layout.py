@@ -166,6 +166,19 @@ class Layout(msgspec.Struct, frozen=True):
         """The claim of the process that makes the restore, which deletes it at the end. Velero ignores it."""
         return f"{self.restore_directory(restore)}restore-{restore}-pinnace-writer.json"
 
+    def restore_journal(self, restore: str, owner: str, number: int) -> str:
+        """A file of the journal of a restore, whose numbers are in order. Velero ignores it. (ADR 131)
+
+        Args:
+            owner: the uid of the Restore in its cluster; empty without a server.
+        """
+        return f"{self.restore_journals(restore, owner)}{number:06}.json.gz"
+
+    def restore_journals(self, restore: str, owner: str) -> str:
+        """All keys of the journal of a restore begin with this, and no others do."""
+        run = check_name(owner) if owner else "local"
+        return f"{self.restore_directory(restore)}restore-{restore}-pinnace-journal-{run}-"
+
     def pod_volume_backups(self, backup: str) -> str:
         """The list of PodVolumeBackups; it has no download kind."""
         return f"{self.backup_directory(backup)}{backup}-podvolumebackups.json.gz"

@@ -1,9 +1,10 @@
 """The files of a restore: written, read and deleted."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.objects import JSONObject
@@ -11,12 +12,15 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import RestoredVolumeInfo
 from pinnace.storage.documents import StoredObjects
+from pinnace.storage.encoding import encode_list
 from pinnace.storage.encryption import MOST_KEY_FILE_BYTES
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject, combined
 from pinnace.storage.interface import read_all
 from pinnace.storage.location_files import LocationFiles
 from pinnace.storage.sealed_files import key_owner
 from pinnace.storage.writer_claim import ClaimSubject, WriterClaim
+
+_JOURNAL_SUFFIX: Final = ".json.gz"
 
 
 class RestoreFiles(LocationFiles):
@@ -28,9 +32,12 @@ class RestoreFiles(LocationFiles):
         return self._claim(key, subject, takes_over=takes_over)
 
     async def has_restore(self, restore: str) -> bool:
-        """Whether there is any file of a restore, besides the claim on its name."""
-        keys = await self._store.list_keys(self._layout.restore_directory(restore))
-        return any(key != self._layout.restore_claim(restore) for key in keys)
+        """Whether there is any file of a restore, besides the claim on its name, its journal and its keys."""
+        layout = self._layout
+        owner = key_owner(layout, layout.restore_metadata(restore))
+        aside = (layout.restore_claim(restore), layout.restore_journals(restore, ""))
+        keys = await self._store.list_keys(layout.restore_directory(restore))
+        return any(not key.startswith(aside) and not (owner and owner.number(key)) for key in keys)
 
     async def share_key(self, restore: str, backup: str) -> None:
         """Encrypt the files of a restore by the key of its backup, if that has one.
@@ -88,6 +95,41 @@ class RestoreFiles(LocationFiles):
     async def put_restore_volume_patches(self, restore: str, patches: Sequence[Mapping[str, Any]]) -> None:
         """Store the settings that volumes of a restore are to get when they exist. (ADR 073)"""
         await self._put_list("RestoreVolumePatches", restore, patches)
+
+    async def put_restore_journal(
+        self, restore: str, owner: str, number: int, entries: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Store the next entries of the journal of a restore that is in progress. (ADR 131)"""
+        await self._put(self._layout.restore_journal(restore, owner, number), encode_list(entries))
+
+    async def read_restore_journal(
+        self, restore: str, owner: str, *, most: int
+    ) -> tuple[list[JSONObject], int]:
+        """All entries of a journal in their order, and the number of its last file; 0 if there is none.
+
+        Args:
+            most: more entries are an UnreadableObject.
+        """
+        entries: list[JSONObject] = []
+        keys = await self._journal_keys(restore, owner)
+        for key in keys:
+            entries += await self._read_list(key)
+            if len(entries) > most:
+                raise UnreadableObject(key, f"the journal has more than {most} entries")
+        last = keys[-1].removesuffix(_JOURNAL_SUFFIX).rpartition("-")[2] if keys else "0"
+        return entries, int(last)
+
+    async def delete_restore_journal(self, restore: str, owner: str) -> None:
+        """Delete the journal of a restore that has ended; nothing there is success."""
+        for key in reversed(await self._journal_keys(restore, owner)):
+            await self._store.delete(key)
+
+    async def _journal_keys(self, restore: str, owner: str) -> list[str]:
+        begin = self._layout.restore_journals(restore, owner)
+        number = re.compile(re.escape(begin) + r"[0-9]{6,9}" + re.escape(_JOURNAL_SUFFIX))
+        keys = await self._store.list_keys(self._layout.restore_directory(restore))
+        found = [key for key in keys if number.fullmatch(key)]
+        return sorted(found, key=lambda key: (len(key), key))
 
     async def put_restore_metadata(self, restore: str, metadata: bytes) -> None:
         """Store the Restore object, for use without a server, where no cluster keeps it."""

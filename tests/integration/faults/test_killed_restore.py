@@ -13,8 +13,10 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Stall
 from hack.cluster.proxy import FaultProxy
+from pinnace.api.labels import OUTCOMES
 from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.restore.journal import begun_restore
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound
 from pinnace.storage.filesystem.store import FilesystemStore
@@ -88,7 +90,7 @@ async def test_a_killed_restore_can_be_run_again(
     await lab.assert_same(target)
 
 
-STEPS = 30
+STEPS = 50
 """More than a restore writes."""
 
 
@@ -153,10 +155,46 @@ async def test_an_interrupted_restore_leaves_no_record_and_no_files(
     assert ended.code == INTERRUPTED
     assert "Completed" not in ended.out
     assert list(command.temporary.iterdir()) == []
-    assert await stored.list_restores() == []
-    # The same name serves again.
-    assert (await command_line.run(*restore(lab, tmp_path, "r1", target))).code == 0
+    assert not await stored.has_restore("r1")
+    assert "restore resume r1 --location" in ended.err
+    # The same name serves again, and so does what was begun.
+    if signum == signal.SIGINT:
+        resumed = await command_line.run("--location", str(tmp_path / "store"), "restore", "resume", "r1")
+    else:
+        resumed = await command_line.run(*restore(lab, tmp_path, "r1", target))
+        assert "was interrupted, and is begun from its start" in resumed.err
+    assert resumed.code == 0, resumed.err
     await lab.assert_same(target)
+
+
+async def test_a_killed_restore_that_is_resumed_ends_like_one_that_nobody_disturbed(
+    lab: Lab,
+    stored: BackupStore,
+    command_line: CommandLine,
+    slow: CommandLine,
+    proxy: FaultProxy,
+    tmp_path: Path,
+) -> None:
+    undisturbed, target = lab.new_target(), lab.new_target()
+    assert (await command_line.run(*restore(lab, tmp_path, "r0", undisturbed))).code == 0
+    held = proxy.rules.add(Stall(after_bytes=0), method="POST", path="/configmaps$")
+    async with slow.started(*restore(lab, tmp_path, "r1", target)) as command:
+        await held.struck()
+        command.send(signal.SIGKILL)
+        await command.ended()
+    location = ["--location", str(tmp_path / "store")]
+
+    resumed = await command_line.run(*location, "restore", "resume", "r1")
+
+    assert resumed.code == 0, resumed.err
+    await lab.assert_same(target)
+    wanted, found = await stored.read_restore("r0"), await stored.read_restore("r1")
+    assert found.metadata.annotations[OUTCOMES] == wanted.metadata.annotations[OUTCOMES]
+    assert (found.status.warnings, found.status.errors) == (wanted.status.warnings, wanted.status.errors)
+    assert await begun_restore(stored, "r1") is None
+    for name, said in (("r1", "has ended (Completed)"), ("nothing", "no restore named nothing")):
+        refused = await command_line.run(*location, "restore", "resume", name)
+        assert (refused.code, said in refused.err) == (2, True), refused.err
 
 
 async def test_side_files_of_a_wrong_shape_fail_the_restore(

@@ -10,10 +10,11 @@ from functools import partial
 
 from hack.cluster.stores.s3 import Bucket
 from pinnace.api.codec import decode
+from pinnace.api.labels import RESUMED
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import CONFIGMAPS, velero
+from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from tests.support.servers.lives import Lives, keys_in
@@ -184,7 +185,10 @@ async def test_a_restore_is_finished_by_the_next_server_after_a_kill_at_any_writ
         if number in (0, len(written) - 1):
             assert status["phase"] == "Completed"
         else:
-            assert (status["phase"], status["failureReason"]) == ("Failed", ORPHAN.format("restore"))
+            assert (status["phase"], status["failureReason"]) == (
+                "Failed",
+                f"{ORPHAN.format('restore')}; `pinnace restore resume r{number}` continues it",
+            )
             assert status["completionTimestamp"]
     assert (await phase(site, "backups", "b")) == "Completed"
     await restored(site, target, "again", "b")
@@ -192,6 +196,49 @@ async def test_a_restore_is_finished_by_the_next_server_after_a_kill_at_any_writ
     await delete_all_backups(site)
     assert await keys_in(bucket) == []
     assert await objects(site, "restores") == {}
+
+
+async def test_a_restore_is_resumed_by_the_next_server_after_a_kill_at_any_write(
+    lives: Lives, site: Site, bucket: Bucket
+) -> None:
+    """Without a server's doing or by a request: it ends like one that nobody disturbed."""
+    lives.begin()
+    await site.create("backups", "b", spec=site.maps_of())
+    await site.reached("backups", "b", "Completed")
+    await lives.end()
+    lives.resume_restores()
+
+    async def begin(number: int) -> None:
+        mapping = {site.namespace: f"{site.namespace}-{number}"}
+        await site.create("restores", f"r{number}", spec={"backupName": "b", "namespaceMapping": mapping})
+
+    async def ended(number: int) -> bool:
+        return await phase(site, "restores", f"r{number}") in FINAL
+
+    def counted(number: int) -> str:
+        own = f"{site.namespace}-{number}"
+        return rf"/restores/r{number}(/|$)|/namespaces(\?|$)|/namespaces/{own}/configmaps$"
+
+    written = await kill_at_every_write(lives, Work(begin=begin, ended=ended, counted=counted))
+
+    # Claim, begin of the journal, the namespace in it, the namespace, three maps, files, the end.
+    assert len(written[-1]) >= 11
+    restores = await objects(site, "restores")
+    for number in range(len(written)):
+        restore, own = restores[f"r{number}"], f"{site.namespace}-{number}"
+        status = restore["status"]
+        assert status["phase"] == "Completed", (number, status)
+        assert not status.get("failureReason")
+        assert restore["metadata"]["annotations"]["pinnace.io/outcomes"] == "created=4", number
+        maps = await site.client.list_all(CONFIGMAPS, own)
+        assert {f"map-{index}" for index in range(3)} <= {obj["metadata"]["name"] for obj in maps}
+        await site.client.delete(NAMESPACES, own)
+    resumed = {name for name, each in restores.items() if RESUMED in each["metadata"]["annotations"]}
+    journals = {key.split("/")[2] for key in await keys_in(bucket) if "-pinnace-journal-" in key}
+    # Only the first was not begun; others were killed after their end, while they deleted their journal.
+    assert len(resumed | journals) >= len(written) - 2
+    assert len(resumed) >= 8
+    assert not resumed & journals
 
 
 async def test_an_expiry_is_finished_by_the_next_server_after_a_kill_at_any_write(

@@ -1,5 +1,6 @@
 """Lives of a server that is killed again and again."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from hack.cluster.proxy import FaultProxy
@@ -24,6 +25,10 @@ class Lives:
         """Send the server's requests through this gate from now on."""
         for proxy in self._proxies:
             proxy.rules = gate
+
+    def resume_restores(self) -> None:
+        """Let each server resume the Restores of those before it."""
+        self._order = replace(self._order, resume_restores=True)
 
     def begin(self) -> None:
         """Start a server; it works at once on whatever there is."""

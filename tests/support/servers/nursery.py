@@ -37,6 +37,7 @@ class Order:
         lease_seconds: how long its Lease lasts; 0 for a server that needs none.
         features: those that are on.
         disabled: controllers that do not run.
+        resume_restores: whether it resumes the Restores of those before it.
     """
 
     kubeconfig: str
@@ -46,6 +47,7 @@ class Order:
     lease_seconds: int = 0
     features: Sequence[str] = ()
     disabled: Sequence[str] = ()
+    resume_restores: bool = False
 
 
 class Nursery:
@@ -126,6 +128,7 @@ def main() -> None:
             lease_duration=Duration.seconds(order.lease_seconds or LEASE_SECONDS),
             features=frozenset(order.features),
             disabled_controllers=frozenset(order.disabled),
+            resume_restores=order.resume_restores,
         )
         try:
             asyncio.run(run_server(load_config(order.kubeconfig), options, user_agent="nursery"))

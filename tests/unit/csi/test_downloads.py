@@ -144,3 +144,19 @@ async def test_a_transfer_that_fails_says_what_its_claim_has(
     assert progress.error.startswith("the store is away")
     assert said in progress.error
     assert said or progress.error == "the store is away"
+
+
+async def test_a_resumed_restore_takes_the_download_that_it_made_unless_it_is_canceled() -> None:
+    scene = Scene()
+    operation = await scene.start("")
+    scene.owner.metadata.annotations["pinnace.io/resumed"] = "1"
+
+    assert await scene.start("") == operation
+    assert len(scene.api.of(DATA_DOWNLOADS)) == 1
+
+    scene.change(spec={**scene.download["spec"], "cancel": True}, status={"phase": "Canceled"})
+    assert await scene.start("") == operation
+    canceled, made = sorted(scene.api.of(DATA_DOWNLOADS), key=lambda each: "cancel" not in each["spec"])
+    assert "cancel" not in made["spec"]
+    progress = await scene.moved.progress(operation, scene.owner)
+    assert (progress.completed, canceled["status"]["phase"]) == (False, "Canceled")

@@ -21,9 +21,11 @@ from pinnace.api.velero.restore import (
     RestoreResourceHookSpec,
 )
 from pinnace.archive.runlog import RunLog
+from pinnace.hooks.records import HookKey, HookRecord
 from pinnace.hooks.restore_running import COMMANDS_AT_ONCE, LOOK_SECONDS, PodExecHooks
 from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook, pod_wait_seconds
 from pinnace.kube.errors import ExecTimeout, Forbidden, KubeError
+from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
 from pinnace.restore.collaborators import RestoreCollaborators
 from tests.support.clock import LeapingClock
@@ -610,3 +612,54 @@ async def test_a_hook_of_a_sidecar_is_run_when_the_sidecar_runs(stage: Stage) ->
 
     assert await stage.run(made, hook("warm", container="proxy")) == []
     assert stage.containers.ran == ["ns-1/p/proxy: warm"]
+
+
+# --- after an interruption --------------------------------------------------------------------------------
+
+
+class Records:
+    """What an interrupted restore has recorded of the hooks of a pod, and what is recorded now."""
+
+    def __init__(self, **before: HookRecord) -> None:
+        self.before = before
+        self.noted: list[tuple[str, int]] = []
+        self.commands: list[int] = []
+        self.containers = FakeContainers()
+
+    def known(self, key: HookKey) -> HookRecord | None:
+        return self.before.get(f"h{key.position}")
+
+    async def begins(self, key: HookKey) -> None:
+        assert len(self.containers.commands) == len(self.noted) // 2, "recorded before it is sent"
+        self.noted.append(("begins", key.position))
+
+    async def ended(self, key: HookKey, failure: Notice | None) -> None:
+        self.noted.append(("failed" if failure is not None else "ended", key.position))
+
+
+async def test_hooks_that_an_interrupted_restore_began_are_not_run_again(stage: Stage) -> None:
+    failure = Notice(Code.HOOK_FAILED, "Hook h in container app failed: exit code 3")
+    records = Records(h0=HookRecord(), h1=HookRecord(failure=failure), h2=HookRecord(has_ended=False))
+    stage.containers = records.containers
+    stage.hooks = PodExecHooks(stage.containers, stage.sight, clock=stage.clock, records=records)
+    hooks = [hook(name) for name in ("ended", "failed", "unknown", "new")]
+
+    errors = await stage.run(a_pod("p", running=("app",)), *hooks)
+
+    assert stage.containers.commands == [["new"]]
+    assert records.noted == [("begins", 3), ("ended", 3)]
+    assert [error.code for error in errors] == [Code.HOOK_FAILED, Code.HOOK_END_UNKNOWN]
+    assert errors[0] == "pod ns-1/p: Hook h in container app failed: exit code 3"
+    assert "was running when the restore was interrupted" in errors[1]
+    counts = stage.hooks.counts
+    assert (counts.attempted, counts.failed) == (4, 2)
+
+
+async def test_the_unknown_end_of_a_hook_that_must_succeed_cancels_the_others(stage: Stage) -> None:
+    records = Records(h0=HookRecord(has_ended=False))
+    stage.hooks = PodExecHooks(stage.containers, stage.sight, clock=stage.clock, records=records)
+
+    errors = await stage.run(a_pod("p", running=("app",)), hook("a", on_error="Fail"), hook("b"))
+
+    assert records.noted == []
+    assert [error.code for error in errors] == [Code.HOOK_END_UNKNOWN, Code.HOOKS_NOT_RUN]

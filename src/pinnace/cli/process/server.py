@@ -47,6 +47,9 @@ class ServerFlags(MonitoringOptions):
     allow_parallel_restores_into_namespace: bool = switch(
         help="Let restores that run at once write to the same namespace."
     )
+    resume_restores: bool = switch(
+        help="Continue restores that a stopped or killed server left, instead of failing them."
+    )
     disable_controllers: Sequence[str] = string_slice(
         may_be_empty=True, value=Value("CONTROLLER,..."), help="Controllers not to run."
     )

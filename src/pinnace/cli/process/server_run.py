@@ -123,6 +123,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
         store_validation_frequency=flags.store_validation_frequency,
         backup_workers=at_least_one("--backup-workers", flags.backup_workers),
         restore_workers=at_least_one("--restore-workers", flags.restore_workers),
+        resume_restores=flags.resume_restores,
         parallel_restores_into_namespace=flags.allow_parallel_restores_into_namespace,
         plugin_directory=Path(flags.plugin_dir),
         pod_volume_timeout=flags.restic_timeout,

@@ -44,5 +44,5 @@ group = group_of(
     "restore",
     "Work with restores.",
     *(get, describe, logs, delete),
-    lazy={"create": "pinnace.cli.restore.create:create"},
+    lazy={"create": "pinnace.cli.restore.create:create", "resume": "pinnace.cli.restore.resume:resume"},
 )

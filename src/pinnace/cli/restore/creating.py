@@ -71,10 +71,11 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     if not output.sends:
         print_restore(restore, output)
         return ExitCode.OK
+    again = command_line(settings, "restore", "resume", name)
     with output.naming(RESTORE.kind) as named:
         return run_async(
             _make(settings, restore, options, others, named),
-            interrupted="Interrupted: what was restored so far stays. The same command continues.",
+            interrupted=f"Interrupted: what was restored so far stays. `{again}` continues.",
         )
 
 

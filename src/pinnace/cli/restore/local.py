@@ -17,12 +17,14 @@ from pinnace.cli.connect import caller
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.local import open_run, say_outcome
+from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.restore.build import newest
 from pinnace.cli.restore.mapped import check_mapping
 from pinnace.cli.settings import Settings
 from pinnace.client.errors import ClientError, NoSuchObject
 from pinnace.client.location import LocationBackend
 from pinnace.operations import local_restore
+from pinnace.operations.local import LocalRun
 from pinnace.storage.errors import StorageError
 
 
@@ -64,13 +66,35 @@ async def make_restore(
         finished, recorded = await local_restore.make_restore(run, restore, other_names=other_names)
         if ended is not None:
             ended(finished)
-        counts = finished.status.progress
-        items = counts.items_restored if counts else 0
-        view.finish(items)
-        say_outcome("Restore", finished, items)
-        await say_findings(
-            LocationBackend(run.store, run.location, caller()), settings, RESTORE, encode(finished)
-        )
+        await _say_end(settings, run, view, finished)
+    return _exit_code(finished, recorded=recorded)
+
+
+async def resume_restore(
+    settings: Settings,
+    name: str,
+    *,
+    progress: str = "auto",
+) -> int:
+    """Continue a restore that was interrupted, and print how it ended. Returns the exit code."""
+    async with open_run(settings, "restore", progress=progress) as (run, view):
+        say_cluster(run.client, "Restoring into")
+        finished, recorded = await local_restore.resume_restore(run, name)
+        await _say_end(settings, run, view, finished)
+    return _exit_code(finished, recorded=recorded)
+
+
+async def _say_end(settings: Settings, run: LocalRun, view: ProgressView, finished: Restore) -> None:
+    counts = finished.status.progress
+    items = counts.items_restored if counts else 0
+    view.finish(items)
+    say_outcome("Restore", finished, items)
+    await say_findings(
+        LocationBackend(run.store, run.location, caller()), settings, RESTORE, encode(finished)
+    )
+
+
+def _exit_code(finished: Restore, *, recorded: bool) -> int:
     code = EXIT_CODES[finished.status.phase]
     return code if recorded else max(code, ExitCode.PARTIALLY_FAILED)
 

@@ -28,6 +28,7 @@ class ControllerOptions:
         backup_sync_period: how often a location without a period of its own is synced; one minute if
             not positive.
         backup_workers, restore_workers: how many run at once.
+        resume_restores: continue interrupted restores without being asked.
         parallel_restores_into_namespace: let restores run at once that may write to the same namespace.
         pod_volume_timeout: for all pod volumes of one backup or restore.
         gc_frequency: how often expired backups are looked for.
@@ -49,6 +50,7 @@ class ControllerOptions:
     backup_sync_period: Duration = field(default_factory=lambda: Duration.minutes(1))
     backup_workers: int = MAIN_WORKERS
     restore_workers: int = MAIN_WORKERS
+    resume_restores: bool = False
     parallel_restores_into_namespace: bool = False
     pod_volume_timeout: Duration = POD_VOLUME_TIMEOUT
     gc_frequency: Duration = GC_FREQUENCY

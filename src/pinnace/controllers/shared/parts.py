@@ -108,7 +108,7 @@ class Parts:
             informers=informers,
             locations=locations,
             availability=Availability(locations, clock=scope.clock),
-            settler=Settler(scope, locations),
+            settler=Settler(scope, locations, resumes=options.resume_restores),
             uploaders=uploaders,
             repositories=repositories,
             presence=presence,

@@ -4,6 +4,9 @@
            │        └─────> FailedValidation
            └─ must wait in the queue: stays New, or is shown as Queued, until it may start
 
+A Restore that was interrupted may be planned and claimed again, as `controllers.shared.settling` and its
+annotations say (docs/adr/131).
+
 The first patch is conflict-checked: of two servers one gets the object, and `runtime.durable` takes it to its
 end. While this server leads, it also settles InProgress objects that no running server owns: the claim of a
 former server may be stored long after that server has ended.
@@ -12,16 +15,17 @@ former server may be stored long after that server has ended.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
-from pinnace.api.labels import WAITS_FOR
+from pinnace.api.labels import INTERRUPTED, RESUME_REQUESTED, RESUMED, WAITS_FOR
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import BackupPhase
+from pinnace.api.resuming import is_requested, times_resumed, why_not_resumable
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -32,7 +36,7 @@ from pinnace.controllers.shared.writes import claim_patch, end_patch
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
 from pinnace.runtime.controller import Controller, Result
-from pinnace.runtime.durable import DurableRuns, WorkEnd
+from pinnace.runtime.durable import DurableRuns, Storing, WorkEnd
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
@@ -57,11 +61,13 @@ class RunDecision(Generic[RunT]):
         begun: the object as the first patch makes it: InProgress, or FailedValidation.
         execute: the work, None if the object is not valid. Takes the object as it was stored, as a struct and
             as it was read; gives it back with its terminal phase.
+        afterwards: called when its end is stored.
         targets: the namespaces that it works on.
     """
 
     begun: RunT
     execute: Callable[[RunT, JSONObject], Awaitable[RunT]] | None = None
+    afterwards: Callable[[], Awaitable[None]] | None = None
     targets: Targets = NO_NAMESPACE
 
 
@@ -97,6 +103,21 @@ class RunSteps(Protocol[RunT]):
         ...
 
 
+@runtime_checkable
+class ResumableSteps(RunSteps[RunT], Protocol):
+    """The steps of runs that can go on after an interruption."""
+
+    async def plan_again(self, run: RunT, before: RunT, times: int) -> RunDecision[RunT]:
+        """Plan an object that was interrupted, to go on with it.
+
+        Args:
+            run: without results.
+            before: as it was when it was interrupted.
+            times: how often it was resumed so far.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunClaim(Generic[RunT]):
     """A new object with the decision about it."""
@@ -111,10 +132,12 @@ class _RunClaim(Generic[RunT]):
     def has_made(self, obj: JSONObject) -> bool:
         status, begun = obj.get("status") or {}, self.decision.begun.status
         started = format_time(begun.start_timestamp) if begun.start_timestamp is not None else None
+        begun_annotations = self.decision.begun.metadata.annotations
         return (
             obj["metadata"]["uid"] == self.decision.begun.metadata.uid
             and status.get("phase") == begun.phase
             and status.get("startTimestamp") == started
+            and text(obj, "metadata", "annotations", RESUMED) == begun_annotations.get(RESUMED, "")
         )
 
 
@@ -142,6 +165,7 @@ class RunReconciler(Generic[RunT]):
         self._struct: type[RunT] = kind.struct
         self._work: RunSteps[RunT] = work
         self._settler = settler
+        self._plan_again = work.plan_again if isinstance(work, ResumableSteps) else None
         self._in_flight = set() if in_flight is None else in_flight
         self._queue: RunQueue[RunT] = queue if queue is not None else NoQueue()
         self._cached: Callable[[Key], JSONObject | None] = lambda _: None
@@ -168,7 +192,15 @@ class RunReconciler(Generic[RunT]):
         if is_new(obj):
             return self._held.get(Key.of(obj)) != mapping(obj, "spec")
         # An object that this server works on is no orphan.
-        return self._scope.leads and is_in_progress(obj) and Key.of(obj) not in self._in_flight
+        if Key.of(obj) in self._in_flight:
+            return False
+        if is_in_progress(obj):
+            return self._may_take_up(Key.of(obj))
+        return self._plan_again is not None and is_requested(obj)
+
+    def _may_take_up(self, key: Key) -> bool:
+        """Whether an InProgress object that this server does not work on is an orphan."""
+        return self._scope.leads or key in self._settler.left
 
     async def reconcile(self, key: Key) -> Result:
         """One pass. An error raised before the first patch is stored makes the key be tried again."""
@@ -192,9 +224,7 @@ class RunReconciler(Generic[RunT]):
         key = Key.of(obj)
         if not is_new(obj):
             self._runs.forget_claims(key)
-            if self._scope.leads and is_in_progress(obj):
-                await self._settler.settle_late(self._resource, obj)
-            return None
+            return await self._take_up(key, obj)
         self._in_flight.add(key)
         try:
             run = decode(self._struct, obj)
@@ -203,7 +233,12 @@ class RunReconciler(Generic[RunT]):
             return None
         findings = check_spec(self._resource.kind, obj)
         planned = await self._work.plan(_without_results(run), findings.warnings)
-        decision = refused(_begun(planned), findings.errors)
+        return self._may_start(key, obj, run, refused(_begun(planned), findings.errors))
+
+    def _may_start(
+        self, key: Key, obj: JSONObject, run: RunT, decision: RunDecision[RunT]
+    ) -> _RunClaim[RunT] | None:
+        """The claim of what was planned; None if it must wait."""
         if decision.execute is not None and self._is_stopping():
             # It may have waited long for a worker, and this server would only interrupt it.
             return None
@@ -213,6 +248,47 @@ class RunReconciler(Generic[RunT]):
             self._waits.add(key)
             return None
         return _RunClaim(run=run, decision=decision)
+
+    async def _take_up(self, key: Key, obj: JSONObject) -> _RunClaim[RunT] | None:
+        """Settle or resume an orphan; resume an interrupted Restore that is to go on."""
+        if is_in_progress(obj):
+            if not self._may_take_up(key):
+                return None
+            if not self._settler.may_resume(self._resource, obj):
+                await self._settler.settle_late(self._resource, obj)
+                return None
+        elif not is_requested(obj):
+            return None
+        elif problem := why_not_resumable(obj):
+            await self._not_resumed(obj, problem)
+            return None
+        if self._plan_again is None:
+            return None
+        self._in_flight.add(key)
+        run = decode(self._struct, obj)
+        planned = await self._plan_again(_without_results(run), run, times_resumed(obj))
+        if planned.execute is None:
+            problems = planned.begun.status.validation_errors
+            await self._not_resumed(obj, f"it cannot be resumed: {'; '.join(problems)}")
+            return None
+        return self._may_start(key, obj, run, _begun(planned))
+
+    async def _not_resumed(self, obj: JSONObject, problem: str) -> None:
+        """Leave an object as it ended, or settle it, and take the request away. Raises KubeError."""
+        key, metadata = Key.of(obj), obj["metadata"]
+        log.warning("Restore is not resumed", key=str(key), error=problem)
+        if is_in_progress(obj):
+            await self._settler.settle_late(self._resource, obj, problem)
+            return
+        patch: JSONObject = {
+            "metadata": {
+                "resourceVersion": metadata["resourceVersion"],
+                "annotations": {RESUME_REQUESTED: None},
+            }
+        }
+        if text(metadata, "annotations", INTERRUPTED):
+            patch["status"] = {"failureReason": problem}
+        await self._scope.client.patch(self._resource, key.name, patch, key.namespace)
 
     async def refused(self, obj: JSONObject, error: DecodeError | KubeError) -> None:
         """Fail an object that cannot be read or claimed, instead of trying it for ever."""
@@ -234,13 +310,14 @@ class RunReconciler(Generic[RunT]):
     async def carry_out(self, obj: JSONObject, claim: _RunClaim[RunT]) -> WorkEnd | None:
         """Execute what was planned; an object that is not valid has ended."""
         run = decode(self._struct, obj)
+        self._settler.left.discard(Key.of(obj))
         self._work.taken(run)
         if claim.decision.execute is None:
             log.warning("Object is not valid", errors=run.status.validation_errors)
             self._work.ended(run)
             return None
         log.info(f"{self._resource.kind} begins")
-        return self._end(run, await claim.decision.execute(run, obj))
+        return self._end(run, await claim.decision.execute(run, obj), claim.decision.afterwards)
 
     async def failed(self, obj: JSONObject, claim: _RunClaim[RunT], reason: str) -> WorkEnd:
         """The end in phase Failed."""
@@ -254,14 +331,20 @@ class RunReconciler(Generic[RunT]):
     def gone(self, key: Key) -> None:
         """Do nothing."""
 
-    def _end(self, begun: RunT, finished: RunT) -> WorkEnd:
+    def _end(
+        self, begun: RunT, finished: RunT, afterwards: Callable[[], Awaitable[None]] | None = None
+    ) -> WorkEnd:
         log.info(f"{self._resource.kind} ended", phase=finished.status.phase)
         self._work.ended(finished)
 
         def is_due(obj: JSONObject) -> bool:
             return is_in_progress(obj) and text(obj, "metadata", "uid") == begun.metadata.uid
 
-        return WorkEnd(patch=end_patch(begun, finished), is_due=is_due)
+        async def then(storing: Storing) -> None:
+            if afterwards is not None and storing is Storing.STORED:
+                await afterwards()
+
+        return WorkEnd(patch=end_patch(begun, finished), is_due=is_due, then=then)
 
 
 def _without_results(run: RunT) -> RunT:

@@ -1,7 +1,8 @@
 """Settles orphans: Backups and Restores that are still InProgress and that no running server owns.
 
-They are never resumed. If the location already holds a backup's metadata with a terminal phase, the end came
-after the upload and the status is taken from there; so it is if the backup waits for operations of plugins.
+Backups are never resumed; Restores are by their controller, where this server may do that without being asked
+(docs/adr/131). If the location already holds a backup's metadata with a terminal phase, the end came after
+the upload and the status is taken from there; so it is if the backup waits for operations of plugins.
 Everything else is Failed, with the reason; the transfers of volumes that it has begun are cancelled first,
 and CSI snapshots that were to be moved and have no DataUpload are deleted.
 (docs/spec: CTL 15, SRV 13)
@@ -9,16 +10,18 @@ and CSI snapshots that were to be moved and have no DataUpload are deleted.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode, encode
-from pinnace.api.labels import ITEM_OPERATIONS, SIZE_BYTES
+from pinnace.api.labels import INTERRUPTED, ITEM_OPERATIONS, RESUME_REQUESTED, SIZE_BYTES
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import BackupPhase
+from pinnace.api.resuming import MOST_RESUMES, times_resumed
 from pinnace.api.values.digits import is_digits
+from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import format_time, known_time
 from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared.locations import LocationStores
@@ -70,12 +73,16 @@ class Settler:
     """Gives Backups and Restores of the server's namespace that were left InProgress their terminal state.
 
     Args:
+        resumes: whether interrupted Restores are resumed without being asked.
+        left: the Restores that a dead server left, for their controller to resume; it takes them out.
         ask_kinds: returns the kinds of CSI snapshots that the cluster serves now; None if it serves none.
     """
 
     scope: Scope
     locations: LocationStores
     _: KW_ONLY
+    resumes: bool = False
+    left: set[Key] = field(default_factory=set)
     ask_kinds: Callable[[KubeClient], Awaitable[SnapshotKinds | None]] = served_kinds
 
     async def settle_orphans(self) -> None:
@@ -87,7 +94,9 @@ class Settler:
         lanes: dict[str, list[tuple[APIResource, JSONObject]]] = {}
         for resource in (BACKUPS, RESTORES):
             for obj in await self.scope.client.list_all(resource, self.scope.namespace):
-                if is_in_progress(obj):
+                if is_in_progress(obj) and self.may_resume(resource, obj):
+                    self.left.add(Key.of(obj))
+                elif is_in_progress(obj):
                     lanes.setdefault(_location(obj), []).append((resource, obj))
         waiting = iter(lanes.values())
         settled = await asyncio.gather(
@@ -97,6 +106,10 @@ class Settler:
         for failure in settled:
             if isinstance(failure, BaseException):
                 raise failure
+
+    def may_resume(self, resource: APIResource, obj: JSONObject) -> bool:
+        """Whether this server resumes an orphan instead of settling it."""
+        return self.resumes and resource == RESTORES and times_resumed(obj) < MOST_RESUMES
 
     async def _settle_lanes(self, lanes: Iterator[list[tuple[APIResource, JSONObject]]]) -> None:
         """Settle the orphans of one location after the other."""
@@ -113,17 +126,21 @@ class Settler:
                     if answers and stored is None and resource == BACKUPS:
                         await self._abort_upload(obj)
 
-    async def settle_late(self, resource: APIResource, obj: JSONObject) -> None:
+    async def settle_late(self, resource: APIResource, obj: JSONObject, problem: str = "") -> None:
         """Settle an orphan that shows up later, as its claim was stored after the former server ended.
 
         Only while no other server can be working.
+
+        Args:
+            problem: why it is not resumed; empty where it was not to be.
 
         Raises:
             KubeError: it is still InProgress; no event may ever show it again, so try again.
         """
         log.warning(f"{resource.kind} is InProgress, but the server that took it is gone")
         stored, answers = await self._ask_location(resource, obj)
-        await self._settle(resource, obj, stored, LATE_REASON)
+        reason = LATE_REASON + ("; " + problem.replace("{", "{{").replace("}", "}}") if problem else "")
+        await self._settle(resource, obj, stored, reason)
         if answers and stored is None and resource == BACKUPS:
             await self._abort_upload(obj)
 
@@ -134,6 +151,9 @@ class Settler:
             async with asyncio.timeout(INTERRUPTED_SECONDS):
                 obj = await self.scope.client.get(resource, key.name, key.namespace)
                 if is_in_progress(obj) and obj["metadata"]["uid"] == run.metadata.uid:
+                    if self.may_resume(resource, obj):
+                        log.info("The next server resumes the interrupted Restore", key=str(key))
+                        return
                     stored, _ = await self._ask_location(resource, obj)
                     await self._settle(resource, obj, stored, INTERRUPTED_REASON)
         except (KubeError, TimeoutError) as error:
@@ -177,6 +197,10 @@ class Settler:
                     "completionTimestamp": format_time(self.scope.clock.now()),
                 }
             }
+            if resource == RESTORES:
+                resume = f"`pinnace restore resume {argument(obj['metadata']['name'])}` continues it"
+                patch["status"]["failureReason"] = f"{why}; {resume}"
+                patch["metadata"] = {"annotations": {INTERRUPTED: "true", RESUME_REQUESTED: None}}
             # Before the object ends: no server looks at it again after that.
             await self._cancel_transfers(resource, obj, why)
         patch["status"] = {**patch["status"], **NO_ACTIVITY}

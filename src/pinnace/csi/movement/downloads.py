@@ -55,17 +55,24 @@ class RestoreMovedData:
     async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:
         """Create the DataDownload for a claim; return the id of the operation.
 
+        A restore that is resumed takes the one that it created before.
+
         If the claim has a volume, return when that is taken: pods that are created now cannot mount it.
 
         Raises:
             KubeError: it was not created, as far as can be told.
             MovementError: the volume was not taken.
         """
-        body = new_download(restore, claim, moved, location)
-        made = await create_generated(self.client, DATA_DOWNLOADS, body, self.namespace)
+        operation = operation_id(restore.metadata.uid, claim["metadata"]["uid"])
+        made = None
+        if labels.RESUMED in restore.metadata.annotations:
+            made = await self._movements.find_wanted(operation, restore.metadata.uid)
+        if made is None:
+            body = new_download(restore, claim, moved, location)
+            made = await create_generated(self.client, DATA_DOWNLOADS, body, self.namespace)
         if is_in_place(made):
             await self._taken(made["metadata"]["name"])
-        return operation_id(restore.metadata.uid, claim["metadata"]["uid"])
+        return operation
 
     async def _taken(self, name: str) -> None:
         """Wait until the server has taken the volume: its temporary claim exists. Raises MovementError."""

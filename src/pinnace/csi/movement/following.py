@@ -61,4 +61,10 @@ class Movements(msgspec.Struct, frozen=True, kw_only=True):
         own_labels = {self.owner_label: owner_uid, labels.ASYNC_OPERATION_ID: labels.label_value(operation)}
         selector = ",".join(f"{key}={value}" for key, value in own_labels.items())
         found = await self.client.list_all(self.resource, self.namespace, label_selector=selector)
-        return found[0] if found else None
+        # A restore that is resumed makes another one in place of one that was canceled.
+        return min(found, key=lambda each: mapping(each, "spec").get("cancel") is True, default=None)
+
+    async def find_wanted(self, operation: str, owner_uid: str) -> JSONObject | None:
+        """The object of an operation, unless it is to be canceled. Raises KubeError."""
+        found = await self._find(operation, owner_uid)
+        return None if found is None or mapping(found, "spec").get("cancel") is True else found

@@ -29,6 +29,7 @@ from pinnace.restore.item.existing import ExistingObjects
 from pinnace.restore.item.managed_fields import OF_THE_RESTORE, Ownership
 from pinnace.restore.item.services import SERVICES, advice, without_lacking_families
 from pinnace.restore.item.writing import ClusterWriter
+from pinnace.restore.journal import ExistingEntry
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef, decode
 
@@ -120,7 +121,8 @@ class Applier:
         self._writer = writer
         self._rules = rules
         self._requiring_status: set[str] = set()
-        self.existing = ExistingObjects(target.client, rules.labels, target.log, namespaces=rules.namespaces)
+        self._journal = target.journal
+        self.existing = ExistingObjects(target, rules.labels, namespaces=rules.namespaces)
 
     async def apply(self, sent: Prepared, results: Results) -> Applied:
         """Create the object, or act on the one that exists; warnings go to the results.
@@ -156,7 +158,48 @@ class Applier:
                 return await self.apply(replace(sent, item=item), results)
             return await self._refused(sent, body, error, results)
         await self._finish(sent, answer, results)
+        former = self._former(sent)
+        if former is not None and former.outcome is Outcome.RECREATED:
+            return Applied(outcome=former.outcome, reason=former.reason, created=answer)
         return Applied(outcome=Outcome.CREATED, created=answer)
+
+    def _former(self, sent: Prepared) -> ExistingEntry | None:
+        """What the restore noted of an object before it was interrupted."""
+        return self._journal.former(*sent.ref.key)
+
+    async def _made_before(self, sent: Prepared) -> Applied | None:
+        """The outcome of an object that the restore created before it was interrupted.
+
+        What followed its creation then may be missing, and is done again.
+        """
+        if not self._journal.is_resumed:
+            return None
+        name = sent.item["metadata"]["name"]
+        try:
+            found = await self._client.get(sent.resource, name, sent.namespace)
+        except KubeError:
+            return None  # the comparison says what is wrong
+        if not self._journal.is_own(sent.ref.group_resource, found):
+            return None
+        self._log_done(sent, "the interrupted restore created it", "The object is there already")
+        former, answer = self._former(sent), dump_json(found)
+        outcome, reason = (Outcome.CREATED, "") if former is None else (former.outcome, former.reason)
+        return Applied(outcome=outcome, reason=reason, created=answer)
+
+    async def _note(self, sent: Prepared, found: Existing, decision: Decision) -> None:
+        """Note an existing object before it is changed."""
+        await self._journal.note(
+            ExistingEntry(
+                resource=sent.ref.group_resource,
+                namespace=sent.ref.target_namespace,
+                name=sent.ref.name,
+                uid=text(found.in_cluster, "metadata", "uid"),
+                outcome=decision.outcome,
+                reason=decision.reason,
+                warning=decision.warning,
+                code=decision.code,
+            )
+        )
 
     def _has_labels_of_restore(self, found: JSONObject) -> bool:
         given = found["metadata"].get("labels") or {}
@@ -171,6 +214,10 @@ class Applier:
         ref = sent.ref
         if not isinstance(error, APIStatusError):
             raise ref.error(Code.OBJECT_INVALID, str(error), error) from error
+        if (made := await self._made_before(sent)) is not None:
+            assert made.created is not None
+            await self._finish(sent, made.created, results)
+            return made
         try:
             found = await self.existing.compare(
                 ref,
@@ -188,6 +235,7 @@ class Applier:
             results.warnings.add(ref.target_namespace, Notice(Code.EXISTING_NOT_COMPARED, message))
             return Applied(outcome=Outcome.DIFFERENT, reason=message)
         decision = decide(found, error, sent.resource, self._rules.policy_for(sent.resource))
+        decision = await self._continued(sent, decision, results)
         return await self._carry_out(sent, body, found, decision, results)
 
     async def _create_in_another_version(
@@ -229,11 +277,11 @@ class Applier:
         if decision.step is Step.PATCH:
             decision = await self._patch(sent, found, decision, results)
         if decision.step is Step.ENTRIES:
-            decision = await self._add_entries(sent, found, decision)
+            decision = await self._add_entries(sent, found, decision, results)
         if decision.step is Step.RECREATION:
             return await self._recreate(sent, body, found, decision, results)
         if decision.step is Step.LABELS:
-            await self._label(sent, found, results)
+            await self._label(sent, found, decision, results)
         if sent.status is not None and not found.is_cluster_managed:
             decision = await self._restore_status_of_existing(sent, sent.status, found, decision, results)
         if decision.warning:
@@ -243,11 +291,30 @@ class Applier:
         self._log_done(sent, decision.reason, _LOGGED[decision.outcome])
         return Applied(outcome=decision.outcome, reason=decision.reason, in_cluster=found.in_cluster)
 
+    async def _continued(self, sent: Prepared, decision: Decision, results: Results) -> Decision:
+        """The decision about an object that the restore changed before it was interrupted.
+
+        Where nothing is left to change, it is the decision of then.
+        """
+        former = self._former(sent)
+        is_done = decision.step in (Step.NOTHING, Step.LABELS) and not decision.error
+        if former is None or former.outcome is not Outcome.UPDATED or not is_done:
+            return decision
+        await self._give_owners(sent, results)
+        return replace(
+            decision,
+            outcome=former.outcome,
+            reason=former.reason,
+            warning=former.warning,
+            code=former.notice_code(decision.code),
+        )
+
     async def _patch(self, sent: Prepared, found: Existing, decision: Decision, results: Results) -> Decision:
         """Patch the object to the backed-up version; return the decision to carry out if that is refused."""
         refusal: KubeError | None = None
         if found.change is not None:
             patch = _with_labels(found.change, self._missing_labels(found))
+            await self._note(sent, found, decision)
             try:
                 await self._writer.patch(sent.resource, sent.ref.name, patch, sent.namespace)
             except KubeError as error:
@@ -262,6 +329,7 @@ class Applier:
         self, sent: Prepared, body: bytes, found: Existing, decision: Decision, results: Results
     ) -> Applied:
         others = [(resource, dump_json(item)) for resource, item in await sent.others(Invalid)]
+        await self._note(sent, found, decision)
         try:
             resource, answer = await self._writer.recreate(
                 [(sent.resource, body), *others],
@@ -282,12 +350,13 @@ class Applier:
         present = found.in_cluster["metadata"].get("labels") or {}
         return {name: value for name, value in self._rules.labels.items() if present.get(name) != value}
 
-    async def _label(self, sent: Prepared, found: Existing, results: Results) -> None:
+    async def _label(self, sent: Prepared, found: Existing, decision: Decision, results: Results) -> None:
         """Set the labels of this restore on the existing object."""
         missing = self._missing_labels(found)
         if not missing:
             return
         patch: JSONObject = {"metadata": {"labels": missing}}
+        await self._note(sent, found, decision)
         try:
             await self._writer.patch(sent.resource, sent.ref.name, patch, sent.namespace)
         except KubeError as error:
@@ -296,11 +365,14 @@ class Applier:
             )
             sent.ref.warn(results, Code.LABELS_NOT_SET, message)
 
-    async def _add_entries(self, sent: Prepared, found: Existing, decision: Decision) -> Decision:
+    async def _add_entries(
+        self, sent: Prepared, found: Existing, decision: Decision, results: Results
+    ) -> Decision:
         """Add the entries to a ServiceAccount or a role binding that only the backup has."""
         namespace, current = sent.namespace, found.in_cluster
         is_labelled = self._rules.policy_for(sent.resource) != ExistingResourcePolicy.NONE
         labelled = is_labelled and not found.is_cluster_managed
+        is_noted = False
         for attempt in range(1, _MERGE_ATTEMPTS + 1):
             before = comparable(current, self._rules.labels)
             if found.missing_subjects:
@@ -311,10 +383,14 @@ class Applier:
             if labelled:
                 patch = _with_labels(patch, self._missing_labels(Existing(in_cluster=current)))
             if not patch:
-                return Decision(step=Step.NOTHING, outcome=Outcome.UNCHANGED)
+                done = Decision(step=Step.NOTHING, outcome=Outcome.UNCHANGED)
+                return await self._continued(sent, done, results)
             # Lists are replaced as a whole: without the version, a token added meanwhile would be lost.
             version = {"resourceVersion": current["metadata"]["resourceVersion"]}
             patch["metadata"] = {**patch.get("metadata", {}), **version}
+            if not is_noted:
+                await self._note(sent, found, decision)
+                is_noted = True
             try:
                 await self._writer.patch(sent.resource, sent.ref.name, patch, namespace)
             except KubeError as error:
@@ -362,14 +438,16 @@ class Applier:
                 warning=f"could not restore the status of {sent.ref.id}: {why}",
                 code=Code.STATUS_NOT_RESTORED,
             )
+        reason = "; ".join(filter(None, (decision.reason, "its status was restored")))
+        updated = replace(decision, outcome=Outcome.UPDATED, reason=reason)
+        await self._note(sent, found, updated)
         try:
             await self._writer.write_status(sent.resource, found.in_cluster, status, sent.namespace)
         except (KubeError, RecursionError) as error:
             results.warnings.add(sent.ref.target_namespace, _status_problem(sent, error))
             return decision
         await self._give_owners(sent, results)
-        reason = "; ".join(filter(None, (decision.reason, "its status was restored")))
-        return replace(decision, outcome=Outcome.UPDATED, reason=reason)
+        return updated
 
     async def _give_owners(self, sent: Prepared, results: Results) -> None:
         """Give the fields their owners of the backup, after all other writes; a failure is a warning."""

@@ -96,6 +96,7 @@ class RestoreRun:
             clock=self.cluster.clock,
             terminating_timeout_seconds=self.settings.terminating_timeout_seconds,
             activity=self.request.activity,
+            journal=self.request.journal,
         )
 
     @cached_property

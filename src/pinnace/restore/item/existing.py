@@ -8,10 +8,9 @@ from msgspec.structs import replace
 from pinnace.api import kinds
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject, mapping
-from pinnace.archive.eventlog import EventLog
-from pinnace.kube.errors import KubeError
+from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
-from pinnace.restore.cluster import ClusterClient
+from pinnace.restore.cluster import TargetCluster
 from pinnace.restore.item.bindings import (
     beside_originals,
     is_shared,
@@ -49,26 +48,35 @@ class ExistingObjects:
     """
 
     def __init__(
-        self,
-        client: ClusterClient,
-        restore_labels: Mapping[str, str],
-        log: EventLog,
-        *,
-        namespaces: Mapping[str, str],
+        self, target: TargetCluster, restore_labels: Mapping[str, str], *, namespaces: Mapping[str, str]
     ) -> None:
-        self._client = client
+        self._client = target.client
         self._labels = restore_labels
-        self._log = log
+        self._log = target.log
         self._namespaces = namespaces
+        self._journal = target.journal
         self._custom: dict[str, bool] = {}
 
     async def exists(self, ref: ItemRef, resource: APIResource) -> bool:
-        """Whether the object exists; False if it cannot be read, as the create request will show why."""
+        """Whether the object existed before the restore; False if it cannot be read.
+
+        In that case the create request will show why.
+        """
         try:
-            await self._client.get(resource, ref.name, ref.target_namespace or None)
+            found = await self._client.get(resource, ref.name, ref.target_namespace or None)
         except KubeError:
             return False
-        return True
+        return not self._journal.is_own(ref.group_resource, found)
+
+    async def is_gone(self, ref: ItemRef, resource: APIResource) -> bool:
+        """Whether the object does not exist; False if that is not known."""
+        try:
+            await self._client.get(resource, ref.name, ref.target_namespace or None)
+        except NotFound:
+            return True
+        except KubeError:
+            return False
+        return False
 
     async def compare(
         self,

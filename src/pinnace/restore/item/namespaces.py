@@ -23,6 +23,7 @@ from pinnace.restore.errors import NamespaceError
 from pinnace.restore.item.managed_fields import OF_THE_RESTORE, Ownership, ownership_of
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.writing import ClusterWriter
+from pinnace.restore.journal import NamespaceEntry
 from pinnace.restore.metadata import is_terminating
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
@@ -59,6 +60,7 @@ class NamespaceKeeper:
         self._activity = target.activity
         self._on_created = on_created
         self._may_create = may_create
+        self._journal = target.journal
         self._answers: dict[str, NamespaceError | None] = {}
         self._asking: dict[str, asyncio.Lock] = {}
 
@@ -93,7 +95,12 @@ class NamespaceKeeper:
             message = f"error getting namespace {target}: {error}"
             return NamespaceError(Notice(Code.NAMESPACE_TERMINATING, message, namespace=target))
         if found is not None:
-            self._compare(original, target, found, results)
+            if self._journal.has_made_namespace(target):
+                raw = self._raw(original)
+                self._modifying.modified(_ref(target), namespace_manifest(raw, original), results)
+                await self._created(target, _ownership(raw), results)
+            else:
+                self._compare(original, target, found, results)
             return None
         if not self._may_create:
             return NamespaceError(
@@ -107,6 +114,7 @@ class NamespaceKeeper:
         try:
             await self._create(original, target, results)
         except AlreadyExists:
+            await self._journal.note(NamespaceEntry(name=target, existed=True))
             return await self._created_by_another(target)
         except (KubeError, orjson.JSONEncodeError) as error:
             return _unavailable(target, f"error creating namespace {target}: {error}", error)
@@ -125,6 +133,10 @@ class NamespaceKeeper:
             try:
                 await self._create(original, target, results)
             except (AlreadyExists, Forbidden):
+                if self._journal.has_made_namespace(target):
+                    self._on_created(target)
+                else:
+                    await self._journal.note(NamespaceEntry(name=target, existed=True))
                 return None
             except (KubeError, orjson.JSONEncodeError) as refusal:
                 return _unavailable(target, f"error creating namespace {target}: {refusal}", refusal)
@@ -135,6 +147,8 @@ class NamespaceKeeper:
         raw = self._raw(original)
         modified = self._modifying.modified(_ref(target), namespace_manifest(raw, original), results)
         ownership = _ownership(raw)
+        if not self._journal.has_made_namespace(target):
+            await self._journal.note(NamespaceEntry(name=target))
         await self._writer.create(
             NAMESPACES,
             target,
@@ -144,6 +158,10 @@ class NamespaceKeeper:
             field_manager=ownership.creator,
         )
         self._log.info("Created namespace", namespace=target)
+        await self._created(target, ownership, results)
+
+    async def _created(self, target: str, ownership: Ownership, results: Results) -> None:
+        """Give a new namespace the owners of its fields."""
         self._on_created(target)
         if not ownership.is_complete:
             try:

@@ -29,6 +29,7 @@ from pinnace.notices.notice import Notice, notice_of
 from pinnace.restore.cluster import ClusterClient, TargetCluster
 from pinnace.restore.collaborators import VolumeRestorer
 from pinnace.restore.errors import ItemError
+from pinnace.restore.journal import VolumeEntry
 from pinnace.restore.metadata import clear_binding_info, is_terminating
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
@@ -132,6 +133,7 @@ class VolumePreparer:
         self._pod_volumes = saved.pod_volumes
         self._claims_with_data = saved.claims_with_data
         self._restorer = restorer
+        self._journal = target.journal
         self._terminating_timeout_seconds = target.terminating_timeout_seconds
         self._activity = target.activity
         self._clock = target.clock
@@ -194,10 +196,10 @@ class VolumePreparer:
             if name:
                 target = self._mapping.get(namespace, namespace)
                 what = f"its claim {target}/{name} gets a new and empty volume"
-                found = await _get_or_none(self._client, PERSISTENT_VOLUME_CLAIMS, name, target)
+                found = await self._before_restore(PERSISTENT_VOLUME_CLAIMS, name, target)
             else:
                 what = "no claim uses it"
-                found = await _get_or_none(self._client, PERSISTENT_VOLUMES, ref.name)
+                found = await self._before_restore(PERSISTENT_VOLUMES, ref.name)
         except KubeError:
             found = None  # a needless warning is better than data that is lost without one
         if found is None:
@@ -208,7 +210,7 @@ class VolumePreparer:
         if self._is_asked_for:
             return
         try:
-            found = await _get_or_none(self._client, PERSISTENT_VOLUMES, ref.name)
+            found = await self._before_restore(PERSISTENT_VOLUMES, ref.name)
         except KubeError:
             found = None  # a needless warning is better than none
         if found is None:
@@ -216,6 +218,15 @@ class VolumePreparer:
                 ref.target_namespace,
                 Notice(Code.OLD_STORAGE_NAMED, _of_old_storage(ref, volume), object=ref.id),
             )
+
+    async def _before_restore(
+        self, resource: APIResource, name: str, namespace: str = ""
+    ) -> JSONObject | None:
+        """An object that the restore did not create; None if there is none. Raises KubeError."""
+        found = await _get_or_none(self._client, resource, name, namespace)
+        if found is None or self._journal.is_own(resource.group_resource, found):
+            return None
+        return found
 
     def _has_pod_volume_backup(self, ref: ItemRef, spec: JSONObject) -> bool:
         claim = spec.get("claimRef") or {}
@@ -240,6 +251,17 @@ class VolumePreparer:
         self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot, results: Results
     ) -> JSONObject:
         """Case A of the table."""
+        begun = self._journal.volume(ref.name)
+        if begun is not None and begun.volume is not None:
+            return self._made_before(ref, begun.volume, snapshot)
+        if begun is not None:
+            ref.warn(
+                results,
+                Code.VOLUME_MAY_BE_LEFT,
+                f"{ref.id}: the restore was interrupted while a volume was made from snapshot"
+                f" {snapshot.status.provider_snapshot_id}; another one is made now, and if the first one is"
+                " there, nothing uses it: look for it at the provider, and delete it",
+            )
         rename = await self._must_rename(ref, volume["spec"])
         self._remap_claim(volume["spec"])
         if not rename and not await self._is_wanted(ref):
@@ -254,6 +276,15 @@ class VolumePreparer:
             volume["metadata"]["name"] = new_name
             annotations = volume["metadata"].get("annotations") or {}
             volume["metadata"]["annotations"] = {**annotations, labels.ORIGINAL_PV_NAME: ref.name}
+        if ref.name in self.made:
+            await self._journal.note(VolumeEntry(name=ref.name, volume=volume))
+        return volume
+
+    def _made_before(self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
+        """The volume that was made before the restore was interrupted."""
+        self.made[ref.name] = snapshot
+        if (name := text(volume, "metadata", "name")) != ref.name:
+            self.prepared.renamed[ref.name] = name
         return volume
 
     def _remap_claim(self, spec: JSONObject) -> None:
@@ -347,6 +378,7 @@ class VolumePreparer:
         try:
             if self._restorer is None:
                 raise SnapshotError(NO_RESTORER)
+            await self._journal.note(VolumeEntry(name=ref.name))
             made = await self._restorer.restore_volume(volume, snapshot)
         except SnapshotError as error:
             raise ItemError(

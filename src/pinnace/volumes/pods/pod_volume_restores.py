@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pinnace.api import API_VERSION, labels, phases
-from pinnace.api.objects import JSONObject
+from pinnace.api.labels import RESUMED
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_snapshots import SavedSnapshot, out_of_reach
 from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY, BackupRepository
 from pinnace.api.velero.restore import Restore
@@ -18,7 +19,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.volumes.creating import create_generated
-from pinnace.volumes.outcomes import message_of, phase_of
+from pinnace.volumes.outcomes import is_cancel_wanted, message_of, phase_of
 from pinnace.volumes.pods.pod_volume_backups import pod_reference, uploader_of
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
@@ -118,7 +119,11 @@ class PodVolumeRestores:
         names: list[str] = []
         try:
             async with self._timeout.shared(self._locks, repository.metadata.name):
+                begun = await self._begun(pod)
                 for volume, snapshot in sorted(snapshots.items()):
+                    if volume in begun:
+                        names.append(begun[volume])
+                        continue
                     body = new_pod_volume_restore(
                         self._restore, self._location, repository, pod, volume, snapshot
                     )
@@ -130,7 +135,26 @@ class PodVolumeRestores:
                     await self._outcomes.ended(names)
         except TimeoutError:
             errors.append(TIMED_OUT)
+        except KubeError as error:
+            errors.append(f"error listing the PodVolumeRestores of the interrupted restore: {error}")
         return [*errors, *self._failures(names)]
+
+    async def _begun(self, pod: JSONObject) -> dict[str, str]:
+        """The PodVolumeRestores that the restore created before it was interrupted, by volume.
+
+        Those that were canceled then are left out: their volumes are read again.
+        """
+        if RESUMED not in self._restore.metadata.annotations:
+            return {}
+        uid = self._restore.metadata.uid
+        own = f"{labels.RESTORE_UID}={uid},{labels.POD_UID}={pod['metadata']['uid']}"
+        namespace = self._restore.metadata.namespace
+        found = await self._client.list_all(POD_VOLUME_RESTORES, namespace, label_selector=own)
+        return {
+            text(each, "spec", "volume"): text(each, "metadata", "name")
+            for each in found
+            if not is_cancel_wanted(each)
+        }
 
     async def _create(self, body: JSONObject) -> str:
         namespace = self._restore.metadata.namespace

@@ -13,6 +13,7 @@ from pinnace.kube.errors import AlreadyExists, BadRequest, Forbidden, KubeError
 from pinnace.notices.codes import Code
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper, namespace_manifest, under_name
+from pinnace.restore.journal import RestoreJournal
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.results import Results
 from pinnace.runs.activity import Activity
@@ -193,6 +194,7 @@ async def test_an_item_that_is_cancelled_while_it_asks_leaves_the_namespace_to_t
         clock=SystemClock(),
         terminating_timeout_seconds=1.0,
         activity=Activity(),
+        journal=RestoreJournal(),
     )
     keeper = NamespaceKeeper(
         cast(Any, target),

@@ -163,3 +163,20 @@ async def test_data_of_a_pod_on_a_windows_node_is_an_error_at_once(scene: PodVol
         for volume in ("one", "two")
     ]
     assert scene.cluster.of(PLURAL) == []
+
+
+async def test_a_resumed_restore_reads_no_volume_again_that_was_not_canceled(scene: PodVolumeScene) -> None:
+    pod = a_pod(empty_dir("one"), empty_dir("two"))
+    assert await restores(scene).restore_pod_volumes(pod, "shop", SNAPSHOTS) == []
+    kept, canceled = scene.cluster.of(PLURAL)
+    canceled["spec"]["cancel"] = True
+    canceled["status"] = {"phase": "Canceled"}
+    metadata = msgspec.structs.replace(RESTORE.metadata, annotations={"pinnace.io/resumed": "1"})
+    resumed = msgspec.structs.replace(RESTORE, metadata=metadata)
+    again = PodVolumeRestores(scene.cluster.client, resumed, "default", scene.run(None))
+
+    assert await again.restore_pod_volumes(pod, "shop", SNAPSHOTS) == []
+
+    made = [each["spec"]["volume"] for each in scene.cluster.of(PLURAL)]
+    assert made == ["one", "two", "two"]
+    assert kept in scene.cluster.of(PLURAL)

@@ -13,11 +13,12 @@ from pinnace.restore.item.applying import Applied, Prepared
 from pinnace.restore.item.handlers.handler import ItemVisit, RestoreHandler
 from pinnace.restore.item.pods_of_jobs import OwningJob
 from pinnace.restore.item.runtime_classes import forget_scheduling
+from pinnace.restore.journal import JobEntry
 from pinnace.restore.selection.reading import why_finished
 
 
-class JobRestoreHandler(RestoreHandler):
-    """Leaves out a finished Job, which would run again."""
+class FinishedRestoreHandler(RestoreHandler):
+    """Leaves out what is finished, and would run again."""
 
     def check(self, item: JSONObject) -> None:
         """Leave it out if it is finished."""
@@ -25,7 +26,26 @@ class JobRestoreHandler(RestoreHandler):
             raise LeftOut(finished)
 
 
-class PodRestoreHandler(JobRestoreHandler):
+class JobRestoreHandler(FinishedRestoreHandler):
+    """Creates a Job once, also if the restore is interrupted and the Job ends meanwhile."""
+
+    async def before(self, item: JSONObject) -> JSONObject:
+        """Leave out a Job that the interrupted restore created, and that the cluster has removed."""
+        run, ref = self.visit.run, self.visit.ref
+        was_made = run.request.journal.has_made_job(ref.target_namespace, ref.name)
+        if was_made and await run.applier.existing.is_gone(ref, run.kinds.resource_for(ref, item)):
+            raise LeftOut("", Outcome.CREATED)
+        return item
+
+    async def after(self, sent: Prepared, applied: Applied) -> None:
+        """Note a new Job: the cluster may remove it when it has ended."""
+        journal, ref = self.visit.run.request.journal, self.visit.ref
+        was_made = journal.has_made_job(ref.target_namespace, ref.name)
+        if applied.created is not None and not was_made:
+            await journal.note(JobEntry(namespace=ref.target_namespace, name=ref.name))
+
+
+class PodRestoreHandler(FinishedRestoreHandler):
     """Leaves pods to their Jobs and kubelets, and gives the others their data and hooks."""
 
     def __init__(self, visit: ItemVisit) -> None:
