@@ -31,6 +31,7 @@ hold = lazy_command(
     short_help="Hold backups, so that nothing deletes them.",
     examples=(
         ("Hold one", "pinnace backup hold shop --reason 'audit of 2026'"),
+        ("Hold two", "pinnace backup hold shop blog"),
         ("On every server of a bucket", "pinnace --location s3://bucket backup hold shop"),
     ),
 )
@@ -42,6 +43,7 @@ release = lazy_command(
     short_help="Let backups go again that are held.",
     examples=(
         ("Release one", "pinnace backup release shop"),
+        ("Release two", "pinnace backup release shop blog"),
         ("One that a file in a location holds", "pinnace --location s3://bucket backup release shop"),
     ),
 )
