@@ -16,14 +16,20 @@ from msgspec.structs import replace
 from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup, BackupStatus
+from pinnace.browse.checks import CheckResult
+from pinnace.operations.verification.signatures import signature_checks
+from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, FinalFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.chain import LinkFinding, LinkState
 from pinnace.storage.errors import BackupExists, BackupLocked, StorageError, StoreConfigError
 from pinnace.storage.layout import Layout
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.object_lock import LockMode, ObjectLock, ObjectVersion, Retention
 from pinnace.storage.open import open_backup_store
+from pinnace.storage.own_settings import Signatures
 from tests.support.stores.opened import OpenStore
 
 HELD = timedelta(seconds=4)
@@ -131,6 +137,36 @@ async def test_each_file_of_a_backup_is_held_once_until_it_expires_and_is_delete
     await asyncio.sleep((refused.value.until - SYSTEM_CLOCK.now()).total_seconds() + 0.1)
     await store.delete_backup("b1")
     assert await versions_of(open_store, locked) == []
+
+
+async def test_the_manifest_of_a_signed_backup_is_held_with_it_and_the_notes_beside_are_not(
+    opened: OpenBackups, open_store: OpenStore, locked: Bucket, tmp_path: Path
+) -> None:
+    key = Ed25519Signer.generate()
+    store = opened(locked, mode="governance", until="expiration")
+    store = store.signed(Signatures(key=key, trusted=(key.public,), required=True))
+    backup, files = backup_of(tmp_path, HELD, contents=LARGE)
+    status = replace(backup.status, phase=BackupPhase.COMPLETED)
+    await store.put_backup(replace(files, metadata=encode_metadata(replace(backup, status=status))))
+    raw = open_store(locked)
+    held = {
+        each.key.rpartition("/")[2]: await raw.held_until(each)
+        for each in await versions_of(open_store, locked)
+        if not each.is_marker
+    }
+
+    assert held["b1-pinnace-manifest.json"] is not None
+    assert held[f"pinnace-newest-{key.public.id}.json"] is None
+    assert [check.result for check in await signature_checks(store, "b1")] == [CheckResult.OK] * 2
+    with pytest.raises(BackupLocked) as refused:
+        await store.delete_backup("b1")
+    assert await store.look_for((await store.noted_newest())[0]) == LinkFinding(
+        (await store.noted_newest())[0], LinkState.PRESENT
+    )  # it is not called removed before it can be
+    assert refused.value.until is not None
+    await asyncio.sleep((refused.value.until - SYSTEM_CLOCK.now()).total_seconds() + 0.1)
+    await store.delete_backup("b1")
+    assert (await store.look_for((await store.noted_newest())[0])).state == LinkState.REMOVED
 
 
 async def test_what_is_deleted_by_key_alone_is_still_held(
