@@ -83,6 +83,14 @@ async def test_a_url_has_them_as_parameters(url: str, tmp_path: Path) -> None:
         assert store._signatures.required
 
 
+def test_the_url_of_a_bucket_has_the_settings_of_object_lock() -> None:
+    config = location_from_url(
+        "s3://bucket?region=x&objectLock.mode=governance&objectLock.until=1h"
+    ).spec.config
+
+    assert (config["objectLock.mode"], config["objectLock.until"]) == ("governance", "1h")
+
+
 def test_a_url_cannot_name_the_secret_of_a_server() -> None:
     with pytest.raises(InvalidLocation, match="unknown parameters"):
         location_from_url(f"file:///tmp/backups?{KEY_SECRET}=x")

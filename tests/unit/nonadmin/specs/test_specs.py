@@ -447,6 +447,18 @@ TOO_LONG = (
 )
 
 
+@pytest.mark.parametrize("setting", ["signing.keySecret", "signing.signer", "signing.keyFile"])
+def test_a_tenant_cannot_have_the_server_sign_with_a_key_that_only_the_administrator_may_name(
+    setting: str,
+) -> None:
+    # What the server signs with its own key would be believed in the administrator's locations.
+    config = {"region": "r", setting: "main-signing-key"}
+    assert f"config is restricted, can not contain '{setting}'" in located(config=config)
+
+    prescribed = AdminSettings(location={"config": config})
+    assert located(prescribed) == ""
+
+
 @pytest.mark.spec("NAC-017")
 def test_a_location_is_refused_with_the_reason_or_valid() -> None:
     prefix = "NonAdminBackupStorageLocation spec.bslSpec.credential"
