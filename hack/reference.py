@@ -33,6 +33,12 @@ _NOTE = "<!-- Written by `python -m hack.reference` from the code; change it the
 ENVIRONMENT = {
     "PINNACE_LOCATION": "The location to work on without a server, as `--location`; an empty flag undoes it.",
     "PINNACE_RECIPIENTS": "Public keys that backups without a server are encrypted to.",
+    "PINNACE_SIGNING_KEY_FILE": "The private key that signs backups without a server.",
+    "PINNACE_SIGNER": "The key in a KMS, in Vault or in an HSM that signs them instead.",
+    "PINNACE_SIGNER_PUBLIC_KEY": "The public key of that.",
+    "PINNACE_HSM_PIN": "The PIN of the HSM.",
+    "PINNACE_TRUSTED_KEYS": "Public keys whose signatures are believed without a server.",
+    "PINNACE_REQUIRE_SIGNATURE": "If `true`, backups that none of these has signed are refused.",
     "PINNACE_MESSAGES_FILE": "Who is told how a run without a server ended, as `--messages-file`.",
     "PINNACE_IDENTITY_FILE": "The private keys that open encrypted backups, as `--identity-file`.",
     "PINNACE_IDENTITY_PASSPHRASE_FILE": "A file with the passphrase of the identity file.",
