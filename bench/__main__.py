@@ -18,6 +18,7 @@ from bench.measure import SampleFailed
 from bench.scenarios.browse import OBJECTS as BROWSE_OBJECTS
 from bench.scenarios.browse import measure_browse
 from bench.scenarios.command import measure_command
+from bench.scenarios.encryption import measure_encryption
 from bench.scenarios.flood import measure_flood
 from bench.scenarios.idle_server import measure_idle
 from bench.scenarios.kopia import measure_kopia
@@ -44,12 +45,14 @@ from hack.cluster.errors import ClusterError
 
 SCENARIOS = (
     *("backup", "restore", "memory", "dry-run", "start", "idle"),
-    *("restic", "kopia", "plugins", "nonadmin", "browse"),
+    *("restic", "kopia", "plugins", "nonadmin", "browse", "encryption"),
 )
 LONG = ("soak", "flood", "queue", "pod-volumes", "command")
 """Scenarios that take long, or need a node and root, or a Velero program: run only when they are named."""
 
-WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", *LONG})
+WITHOUT_OBJECTS = frozenset(
+    {"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", "encryption", *LONG}
+)
 """Scenarios that need no cluster with generated objects."""
 
 
@@ -169,6 +172,8 @@ def main(arguments: Sequence[str]) -> int:
             if "browse" in options.only:
                 generator = Generator(options.browse_objects, options.namespaces)
                 figures += measure_browse(Path(folder) / "browse", generator, options.runs, say)
+            if "encryption" in options.only:
+                figures += measure_encryption(Path(folder) / "encryption", options.runs, say)
             if "command" in options.only:
                 figures += measure_command(Path(folder) / "command", options.runs, say)
             if "soak" in options.only:
