@@ -22,6 +22,7 @@ from pinnace.doctor import (
     credentials,
     definitions,
     locations,
+    messages,
     repositories,
     rights,
     schedules,
@@ -240,6 +241,7 @@ _OF_SERVER = (
     server.AGENTS,
     repositories.CHECK,
     schedules.CHECK,
+    messages.CHECK,
     backups.CHECK,
 )
 
@@ -296,6 +298,9 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
         public = await repositories.read_public_passwords(client, namespace)
         return repositories.judge_passwords(public, namespace)
 
+    async def of_messages() -> list[Finding]:
+        return messages.judge(await messages.read_messages(client, namespace))
+
     async def of_schedules() -> list[Finding]:
         found = await client.list_all(SCHEDULES, namespace)
         names = [
@@ -321,6 +326,7 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
         (repositories.CHECK, of_repositories),
         (repositories.PASSWORD, of_passwords),
         (schedules.CHECK, of_schedules),
+        (messages.CHECK, of_messages),
         (backups.CHECK, of_backups),
     ):
         if missing is None or check == definitions.CHECK:

@@ -179,6 +179,7 @@ class Code(enum.StrEnum):
     SCHEDULE_NOT_VERIFIED = "schedule-not-verified"
     RETENTION_INVALID = "retention-invalid"
     RETENTION_WAITING = "retention-waiting"
+    MESSAGES_INVALID = "messages-invalid"
     SCHEDULES_WITHOUT_SERVER = "schedules-without-server"
     BACKUPS_FAILED = "backups-failed"
     BACKUPS_PARTIALLY_FAILED = "backups-partially-failed"
@@ -676,6 +677,10 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     Code.RETENTION_WAITING: Explanation(
         "The rules of the schedule would delete more than ten backups at once that nobody could expect. They"
         " wait for a day, or for a confirmation."
+    ),
+    Code.MESSAGES_INVALID: Explanation(
+        "A Secret with settings of messages cannot be read, so that its sinks are told of nothing.",
+        "Correct its document, and try it by `notify test`.",
     ),
     Code.SCHEDULES_WITHOUT_SERVER: Explanation("There are schedules, and no server answers."),
     Code.BACKUPS_FAILED: Explanation("The last backup of a schedule, or made by hand, failed."),
