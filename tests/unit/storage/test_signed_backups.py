@@ -26,6 +26,7 @@ from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.manifest import read_manifest
 from pinnace.storage.own_settings import Signatures
+from tests.support.clock import HurriedClock
 from tests.support.stores.faulty_store import DyingStore
 
 KEY, OTHER = Ed25519Signer.generate(), Ed25519Signer.generate()
@@ -177,6 +178,32 @@ async def test_a_backup_that_waited_for_operations_is_signed_as_it_ends(bucket: 
     await read_everything(bucket.opened(REQUIRED), "b1", bucket.root)
     assert await bucket.opened(REQUIRED).read_item_operations("b1")
     assert await bucket.opened(REQUIRED).read_backup_results("b1")
+
+
+async def test_a_finalization_that_was_killed_between_any_two_writes_is_done_again_and_verifies(
+    tmp_path: Path,
+) -> None:
+    for writes in range(60):
+        bucket = Bucket(tmp_path / str(writes))
+        bucket.root.mkdir()
+        _, folder = await park(bucket)
+        dying = bucket.opened(REQUIRED_SIGNING, DyingStore(bucket.store, writes, after_effect=True))
+        try:
+            await dying.finish_backup(FinalFiles(results={"errors": {}}), ended(), folder)
+        except StorageError:
+            is_done = False
+        else:
+            is_done = not await bucket.store.exists("backups/b1/b1-pinnace-writer.json")
+        again = BackupStore(bucket.store, Layout(""), location="main", clock=HurriedClock())
+        if not await again.exists("b1"):
+            (folder / "again").mkdir()
+            finishing = again.signed(REQUIRED_SIGNING)
+            await finishing.finish_backup(FinalFiles(results={"errors": {}}), ended(), folder / "again")
+        await read_everything(bucket.opened(REQUIRED), "b1", bucket.root)
+        if is_done:
+            assert writes > len(SIDE_FILES)
+            return
+    raise AssertionError("the finalization never ended")
 
 
 @pytest.mark.parametrize("kind", ["changed", "removed", "added", "manifest-removed"])
