@@ -38,7 +38,7 @@ async def test_a_schedule_is_created_listed_described_and_deleted(
         *("create", "schedule", "daily", *DAILY, "--include-namespaces", "default", "-l", "app=web"),
         *("--ttl", "24h", "--ordered-resources", "pods=shop/a,shop/b", "--labels", "team=blue"),
     )
-    assert only_line(created) == 'Schedule "daily" created successfully.'
+    assert (created.code, created.lines) == (0, ['Schedule "daily" created successfully.'])
     stored = await client.get(SCHEDULES, "daily", namespace)
     assert stored["spec"] == {
         "schedule": "0 7 * * *",
@@ -117,7 +117,10 @@ async def test_a_backup_is_created_from_a_schedule(
         "custom-label": "true",
     }
     notes = backup["metadata"]["annotations"]
-    assert notes.keys() == {"note", "pinnace.io/source-cluster-address", "pinnace.io/source-cluster-uid"}
+    assert notes.keys() == {
+        *("note", "pinnace.io/source-cluster-address", "pinnace.io/source-cluster-uid"),
+        "pinnace.io/run-requested",
+    }
     assert notes["note"] == "kept"
     assert backup["metadata"]["ownerReferences"] == [
         {

@@ -7,6 +7,7 @@ such as `@daily-random`, has phase FailedValidation there.
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from pinnace.api import labels
@@ -47,6 +48,12 @@ class ScheduleRules:
 _TRUTHS: Final = {"true": True, "false": False}
 
 
+@lru_cache(maxsize=256)
+def _windows(text: str) -> Windows:
+    """Kept, as a server reads each Schedule several times a minute. Raises WindowError."""
+    return Windows(text)
+
+
 def seed_of(schedule: JSONObject) -> str:
     """What random times are drawn from: the uid, which two clusters with the same manifests do not share."""
     metadata = mapping(schedule, "metadata")
@@ -64,7 +71,7 @@ def read_rules(schedule: JSONObject) -> tuple[ScheduleRules | None, list[str]]:
         errors.append(str(error))
     try:
         if given := text(notes, labels.NOT_DURING):
-            windows = Windows(given)
+            windows = _windows(given)
     except WindowError as error:
         errors.append(f"annotation {labels.NOT_DURING}: {error}")
     catch_up = text(notes, labels.CATCH_UP) or CatchUp.LAST
