@@ -87,8 +87,8 @@ class Life(Protocol):
 class RunLife:
     """A Backup or Restore: carried out once, and resumed only where that is wanted."""
 
-    def __init__(self, folder: Path, plural: str, *, resumes: bool = False) -> None:
-        self.resumes = resumes
+    def __init__(self, folder: Path, plural: str, *, resumes: bool = False, leads: bool = True) -> None:
+        self.resumes, self.leads = resumes, leads
         self.world = World(folder)
         self.world.add_location()
         self.api = self.world.cluster
@@ -115,22 +115,27 @@ class RunLife:
         pass
 
     def begin(self) -> Callable[[], Awaitable[object]]:
-        scope = replace(self.world.scope, leads=True)
+        scope = replace(self.world.scope, leads=self.leads)
         settler = Settler(scope, self.world.locations, resumes=self.resumes)
         kind: Any = BACKUP_RUNS if self.plural == "backups" else RESTORE_RUNS
         reconciler = RunReconciler(scope, kind, cast(Any, self), settler)
         preparations = [settler.settle_orphans]
 
         async def one_pass() -> None:
+            # Caches are filled before anything is prepared, and an object is seen when it changes.
+            obj = self.api.stored(self.plural, "run")
+            if (version := obj["metadata"]["resourceVersion"]) not in seen and reconciler.concerns(obj):
+                queued.add(key("run"))
+            seen.add(version)
             while preparations:
                 await preparations[-1]()
                 preparations.pop()
-            if queued or reconciler.concerns(self.api.stored(self.plural, "run")):
-                queued.add(key("run"))  # until a pass ends without an error
-                if (await reconciler.reconcile(key("run"))).requeue_after_seconds is None:
-                    queued.clear()
+            # Until a pass ends without an error.
+            if queued and (await reconciler.reconcile(key("run"))).requeue_after_seconds is None:
+                queued.clear()
 
         queued: set[Key] = set()
+        seen: set[str] = set()
         return one_pass
 
     @property
@@ -409,6 +414,9 @@ LIVES: Final[dict[str, Callable[[Path], Life]]] = {
     "Backup": lambda folder: RunLife(folder, "backups"),
     "Restore": lambda folder: RunLife(folder, "restores"),
     "Restore that is resumed": lambda folder: RunLife(folder, "restores", resumes=True),
+    "Restore that is resumed without a Lease": lambda folder: RunLife(
+        folder, "restores", resumes=True, leads=False
+    ),
     "PodVolumeBackup": lambda folder: NodeLife(folder, "podvolumebackups"),
     "PodVolumeRestore": lambda folder: NodeLife(folder, "podvolumerestores"),
     "DataUpload on a node": lambda folder: NodeLife(folder, "datauploads"),

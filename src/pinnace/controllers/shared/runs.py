@@ -195,7 +195,8 @@ class RunReconciler(Generic[RunT]):
         if Key.of(obj) in self._in_flight:
             return False
         if is_in_progress(obj):
-            return self._may_take_up(Key.of(obj))
+            # What a dead server left is not known yet when the first objects are seen.
+            return self._scope.leads or self._settler.may_resume(self._resource, obj)
         return self._plan_again is not None and is_requested(obj)
 
     def _may_take_up(self, key: Key) -> bool:
