@@ -4,6 +4,7 @@ import gzip
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from contextlib import _AsyncGeneratorContextManager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,17 @@ from pinnace.age.sizes import CHUNK_BYTES
 from pinnace.age.x25519 import X25519Identity
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup
+from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, FinalFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.encryption import Encryption, key_file
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store
+from pinnace.storage.own_settings import Signatures
 from pinnace.storage.sealed_files import EncryptionBroken, IdentityMissing, IdentityRefused
 
 ALICE, BOB = X25519Identity.generate(), X25519Identity.generate()
@@ -71,8 +75,13 @@ class Place:
             Encryption(recipients=parse_recipients(recipients) if recipients else (), identities=keys)
         )
 
-    async def back_up(self, name: str, recipients: str = f"{ALICE.recipient} {BOB.recipient}") -> BackupStore:
-        store = self.open(recipients=recipients)
+    async def back_up(
+        self,
+        name: str,
+        recipients: str = f"{ALICE.recipient} {BOB.recipient}",
+        signatures: Signatures | None = None,
+    ) -> BackupStore:
+        store = self.open(recipients=recipients).signed(signatures or Signatures())
         (self.folder / "log").write_bytes(gzip.compress(b"the log"))
         (self.folder / "contents").write_bytes(CONTENTS)
         files = BackupFiles(
@@ -368,3 +377,24 @@ async def test_a_new_recipient_opens_a_backup_after_its_key_was_wrapped_for_it(p
     stranger = place.open(recipients=str(BOB.recipient), keys=identities(X25519Identity.generate()))
     with pytest.raises(IdentityRefused):
         await stranger.rekey("b1")
+
+
+async def test_signatures_are_of_the_encrypted_files_and_bear_a_further_key_file(place: Place) -> None:
+    key = Ed25519Signer.generate()
+    signatures = Signatures(key=key, trusted=(key.public,), required=True)
+    await place.back_up("b1", recipients=str(ALICE.recipient), signatures=signatures)
+    store = place.open(recipients=str(BOB.recipient), keys=identities(ALICE)).signed(signatures)
+    await store.rekey("b1")
+    reading = place.open(keys=identities(BOB)).signed(signatures)
+    assert await contents(reading) == CONTENTS
+    assert await part(reading, 5, 5) == CONTENTS[5:10]
+    assert await reading.read_resource_list("b1") == {"v1/ConfigMap": ["app/secret-name"]}
+    manifest = await place.open().signed(signatures).manifest("b1")  # checked without an identity
+    assert manifest is not None
+    stored = place.path("b1", ".tar.gz").read_bytes()
+    assert manifest.files["b1.tar.gz"].sha256 == sha256(stored).hexdigest()
+    assert "b1-pinnace-keys.json" in manifest.files
+    other = place.path("b1", "-resource-list.json.gz")
+    other.write_bytes(other.read_bytes()[:-1] + b"x")
+    with pytest.raises(SignatureRefused):
+        await place.open(keys=identities(BOB)).signed(signatures).read_resource_list("b1")

@@ -22,7 +22,7 @@ from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.newest import links_of_text
-from pinnace.storage.own_settings import KEY_FILE, KEY_SECRET, REQUIRE_SIGNATURE, TRUSTED_KEYS
+from pinnace.storage.own_settings import KEY_FILE, KEY_SECRET, RECIPIENTS, REQUIRE_SIGNATURE, TRUSTED_KEYS
 from tests.unit.controllers.fakes import Cached, World, fail_always, fail_once, key
 
 KEY = Ed25519Signer.generate()
@@ -88,6 +88,7 @@ async def test_a_location_that_others_patch_is_patched_again(world: World) -> No
         ({KEY_SECRET: "keys/other.pem"}, 'missing data for key "other.pem"'),
         ({KEY_FILE: "/etc/hostname", REQUIRE_SIGNATURE: "true"}, "no key is trusted"),  # no file of the pod
         ({TRUSTED_KEYS: "x"}, "key 1"),
+        ({RECIPIENTS: "age1x"}, "a server does not encrypt backups"),
     ],
 )
 async def test_a_location_whose_keys_cannot_be_used_is_not_opened(
