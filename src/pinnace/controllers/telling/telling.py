@@ -6,7 +6,8 @@ Guarantees:
     Sinks of a namespace wait for each other, and not for those of another namespace.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from functools import partial
 from typing import Final
@@ -98,6 +99,9 @@ class Telling:
         self._deliveries: dict[Key, Delivery] = {}
         self._facts: dict[str, SinkFacts] = {}
         self._facts_until = float("-inf")
+        self._looking = asyncio.Lock()
+        self._versions: Sequence[str] = ()
+        self._looked = float("-inf")
         self._first_seen: dict[tuple[str, str], float] = {}
         self._errors: dict[Key, str] = {}
         self._uid = ""
@@ -128,7 +132,7 @@ class Telling:
         if delivery is None:
             delivery = await (self._marks() if sink is None else self._open(key, sink))
             self._deliveries[key] = delivery
-        outcome = await delivery.look(self._facts_of(sink))
+        outcome = await delivery.look(await self._facts_of(sink))
         if sink is not None:
             self._scope.metrics.messages_sent(str(key), outcome.sent, lost=outcome.lost)
         if outcome.error:
@@ -168,11 +172,11 @@ class Telling:
             clock=self._scope.clock,
         )
 
-    def _facts_of(self, sink: FoundSink | None) -> SinkFacts:
-        moment = self._scope.clock.monotonic()
-        if moment >= self._facts_until:
-            self._look()
-            self._facts_until = moment + FRESH_SECONDS
+    async def _facts_of(self, sink: FoundSink | None) -> SinkFacts:
+        async with self._looking:
+            if self._scope.clock.monotonic() >= self._facts_until:
+                await self._look()
+                self._facts_until = self._scope.clock.monotonic() + FRESH_SECONDS
         if sink is None:
             return self._facts.get("", SinkFacts(problems={}))
         facts = self._facts.get(sink.tenant, SinkFacts(problems={}))
@@ -193,17 +197,27 @@ class Telling:
             ],
         )
 
-    def _look(self) -> None:
-        now = self._scope.clock.now()
+    async def _look(self) -> None:
+        """Find what is wrong: when an object has changed, and once a minute, as runs are missed by the clock.
+
+        With thousands of Backups that takes a while, so that other work runs in between.
+        """
+        now, moment, objects = self._scope.clock.now(), self._scope.clock.monotonic(), self._caches.read()
+        seen_versions = objects.versions()
+        if seen_versions == self._versions and moment - self._looked < PERIOD_SECONDS:
+            return
+        self._versions, self._looked = seen_versions, moment
         found: dict[str, SinkFacts] = {}
         seen: dict[tuple[str, str], float] = {}
-        for tenant, objects in self._caches.read().of_tenants().items():
+        await asyncio.sleep(0)
+        for tenant, own in objects.of_tenants().items():
+            await asyncio.sleep(0)
             problems = {}
-            for key, problem in troubles(objects, now, self._zone, tenant=tenant).items():
+            for key, problem in troubles(own, now, self._zone, tenant=tenant).items():
                 since = seen[tenant, key] = self._first_seen.get((tenant, key), now.timestamp())
                 if (settled := _settled(problem, since, now.timestamp())) is not None:
                     problems[key] = settled
-            found[tenant] = SinkFacts(problems=problems, stages=run_stages(objects))
+            found[tenant] = SinkFacts(problems=problems, stages=run_stages(own))
         self._facts, self._first_seen = found, seen
 
     async def _ledger(self, key: Key) -> Ledger:

@@ -29,6 +29,11 @@ class Objects(Struct, frozen=True, kw_only=True):
     locations: Sequence[JSONObject] = ()
     deletions: Sequence[JSONObject] = ()
 
+    def versions(self) -> list[str]:
+        """The version of each object: equal lists are equal objects."""
+        kinds = (self.schedules, self.backups, self.restores, self.locations, self.deletions)
+        return [text(each, "metadata", "resourceVersion") for kind in kinds for each in kind]
+
     def of_tenants(self) -> "dict[str, Objects]":
         """The objects by the tenant that they belong to; the administrator's by the empty name.
 
@@ -40,7 +45,7 @@ class Objects(Struct, frozen=True, kw_only=True):
             return _origin(backup, Origin.BACKUP) or owners.get(text(backup, "spec", "storageLocation"), "")
 
         of_backups = {text(each, *_NAME): owner_of_backup(each) for each in self.backups}
-        backups = _grouped(self.backups, owner_of_backup)
+        backups = _grouped(self.backups, lambda each: of_backups[text(each, *_NAME)])
         restores = _grouped(
             self.restores,
             lambda each: (
