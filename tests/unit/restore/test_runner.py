@@ -17,10 +17,12 @@ from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import APIResource
+from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
+from pinnace.storage.own_settings import Signatures
 from pinnace.storage.patience import Patience
 from tests.support.clock import HurriedClock
 from tests.unit.restore.stage import Stage
@@ -137,6 +139,29 @@ async def test_warnings_alone_leave_it_completed(stage: Stage) -> None:
 
     assert done.status.phase == RestorePhase.COMPLETED
     assert (done.status.warnings, done.status.errors) == (2, 0)
+
+
+@pytest.mark.parametrize("altered", [".tar.gz", "-pinnace-manifest.json", "-volumesnapshots.json.gz", ""])
+async def test_a_signed_backup_that_was_altered_creates_nothing(stage: Stage, altered: str) -> None:
+    key = Ed25519Signer.generate()
+    stage.store.signed(Signatures(key=key, trusted=(key.public,), required=True))
+    await stage.put_backup(configmap("a"))
+    (directory,) = [path.parent for path in stage.workdir.parent.rglob("velero-backup.json")]
+    if altered:
+        file = directory / f"{directory.name}{altered}"
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    stage.store.signed(Signatures(trusted=(key.public,), required=True))
+
+    done = await stage.restore()
+
+    created = bool(stage.world.created)
+    assert created == (not altered)
+    assert done.status.phase == (RestorePhase.FAILED if altered else RestorePhase.COMPLETED)
+    if altered:
+        assert f"{directory.name}{altered}" in done.status.failure_reason
+        assert done.status.failure_reason in await stage.log()
 
 
 @pytest.mark.spec("RST-014", "CTL-051")
