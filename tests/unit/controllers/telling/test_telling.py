@@ -1,5 +1,6 @@
 """What a server tells whom, by the objects of its namespace."""
 
+import asyncio
 import base64
 import json
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.messages.errors import SinkError
 from pinnace.messages.problem import Notification
-from pinnace.messages.settings import PingSettings, Target
+from pinnace.messages.settings import PingSettings, Target, WebhookSettings
 from pinnace.runtime.keys import Key
 from pinnace.store_access.addresses import Addresses
 from tests.unit.controllers.fakes import NAMESPACE, Cached, World
@@ -52,11 +53,14 @@ class _Box:
 
     def __init__(self, post: Post, target: Target) -> None:
         self._post = post
+        self._hangs = isinstance(target, WebhookSettings) and "hangs" in target.url
         self.takes_runs = isinstance(target, PingSettings)
 
     async def send(self, messages: Sequence[Notification]) -> None:
         if self._post.shut:
             raise SinkError("shut")
+        if self._hangs:
+            await asyncio.Event().wait()
         for each in messages:
             self._post.sent.append((each.signal, str(each.cause or ""), str(each.topic)))
             self._post.texts.append(f"{each.title}\n{each.body}")
@@ -322,3 +326,22 @@ async def test_the_ledger_is_stored_without_texts(scene: Scene) -> None:
     stored = scene.world.all_of("configmaps")["pinnace-messages-velero"]["data"]["ops"]
     assert "reason" not in stored
     assert list(json.loads(stored)["told"]) == ["Schedule velero/s: failure"]
+
+
+async def test_a_tenants_sink_that_hangs_keeps_nobody_waiting(scene: Scene) -> None:
+    scene.secret(RULES)
+    scene.secret("sinks: [{name: slow, webhook: {url: 'https://hangs/'}}]", namespace="team")
+    await scene.telling.resync()
+    for key in (Key(NAMESPACE, "ops"), Key("team", "slow")):
+        await scene.telling.reconcile(key)  # their ledgers begin before the failures
+    scene.world.clock.turn(60)
+    theirs = scene.backup("theirs", "Failed", scene.now(), schedule="")
+    theirs["metadata"]["annotations"] = of_tenant(Origin.BACKUP)
+    scene.backup("ours", "Failed", scene.now(), schedule="")
+    hanging = asyncio.create_task(scene.telling.reconcile(Key("team", "slow")))
+    async with asyncio.timeout(5):
+        await scene.telling.reconcile(Key(NAMESPACE, "ops"))
+    assert scene.post.sent == [("problem", "failure", "Backup velero/ours")]
+    assert not hanging.done()
+    hanging.cancel()
+    await asyncio.wait({hanging})
