@@ -34,6 +34,7 @@ from pinnace.storage.errors import (
     ClaimLost,
     ObjectNotFound,
     StorageError,
+    StoreConfigError,
     combined,
 )
 from pinnace.storage.holds import Hold
@@ -107,8 +108,15 @@ class BackupWriting(BackupReading):
 
         Raises:
             ReadOnlyLocation: the location is read-only.
+            StoreConfigError: it takes signed backups only, and there is no key.
         """
         self._check_writable(f"write backup {backup}")
+        if self._signatures.required and self._signatures.key is None:
+            raise StoreConfigError(
+                f"backup {backup} cannot be written: the location takes signed backups only"
+                " (requireSignature), and has no key to sign with (signing.keySecret, signing.keyFile or"
+                " signing.signer)"
+            )
         key, subject = self._layout.writer_claim(backup), ClaimSubject("backup", backup, owner)
         return self._claim(key, subject, patience=patience)
 

@@ -20,7 +20,7 @@ from pinnace.storage.backup_files import BackupFiles, FinalFiles, encode_metadat
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.encoding import compress
-from pinnace.storage.errors import ObjectNotFound, StorageError
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout
@@ -150,6 +150,12 @@ async def test_without_a_key_nothing_is_signed(bucket: Bucket) -> None:
     await bucket.put("plain", signatures=READING)
 
     assert not bucket.path("plain", MANIFEST).exists()
+
+
+async def test_an_unsigned_backup_is_not_written_where_it_could_not_be_read(bucket: Bucket) -> None:
+    with pytest.raises(StoreConfigError, match="has no key to sign with"):
+        await bucket.put("b1", signatures=REQUIRED)
+    assert await bucket.store.list_keys("") == []
 
 
 async def park(bucket: Bucket) -> tuple[BackupStore, Path]:
