@@ -60,9 +60,9 @@ async def test_a_schedule_is_created_listed_described_and_deleted(
     assert "  OrderedResources:" in described
     assert described[-1] == "Last Backup:  <never>"
 
-    assert error(await command("schedule", "create", "daily", *DAILY)).endswith(
-        "or delete the existing object first"
-    )
+    again = await command("schedule", "create", "daily", *DAILY)
+    assert (again.code, again.out) == (1, "")
+    assert again.told.rstrip().endswith("or delete the existing object first")
     assert only_line(await command("schedule", "delete", "daily", "--confirm")) == "Schedule deleted: daily"
     missing = error(await command("schedule", "delete", "daily", "--confirm"))
     assert missing.endswith(f'"daily" not found; there are no schedules in namespace {namespace}')

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from hack.cluster.control_plane import ControlPlane
+from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.controllers.sync import backup_sync
 from pinnace.kube.client import KubeClient
@@ -89,6 +90,30 @@ async def test_every_way_makes_the_same_backups_and_restores_those_of_every_othe
 
     found = await asyncio.gather(*map(differences, WORLDS))
     assert [each for different in found for each in different] == []
+
+
+@pytest.mark.skipif(not PROGRAM, reason=f"{VELERO} names no Velero program")
+async def test_a_velero_server_keeps_what_schedules_of_ours_say_and_ours_goes_on_with_them(
+    plane: ControlPlane, connect: Connect, tmp_path: Path
+) -> None:
+    client = await connect(plane)
+    await _define(client)
+    site = Site(client, await _new_namespace(client), tmp_path)
+    notes = {labels.NOT_DURING: "08:00-18:00", labels.CATCH_UP: "none", labels.ALLOW_OVERLAP: "true"}
+    expressions = {"held": "CRON_TZ=Europe/Berlin 0 3 * * *", "drawn": "@daily-random"}
+
+    async with velero_server(PROGRAM, plane, site, tmp_path / "bucket-default", tmp_path):
+        for name, expression in expressions.items():
+            spec = {"schedule": expression, "template": {}}
+            await site.create("schedules", name, spec=spec, annotations=notes)
+        await site.reached("schedules", "held", "Enabled")
+        await site.reached("schedules", "drawn", "FailedValidation")
+
+    async with running(client, site.namespace, tmp_path):
+        for name, expression in expressions.items():
+            found = await site.reached("schedules", name, "Enabled")
+            assert found["spec"]["schedule"] == expression
+            assert found["metadata"]["annotations"].items() >= notes.items()
 
 
 class World:

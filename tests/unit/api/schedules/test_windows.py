@@ -116,6 +116,12 @@ def test_a_moment_within_a_window_waits_for_its_end(text: str, moment: str, open
     assert Windows(text).open_from(at(moment, BERLIN), BERLIN) == at(opens, BERLIN)
 
 
+def test_a_clock_that_is_set_forward_into_a_window_begins_it() -> None:
+    since = Windows("02:30-05:00").closed_since(at("2026-03-29T04:00", BERLIN), BERLIN)
+
+    assert since == at("2026-03-29T03:00", BERLIN)
+
+
 def test_a_window_is_longer_when_the_clock_is_set_back_in_it() -> None:
     opens = Windows("01:00-04:00").open_from(at("2026-10-25T01:00", BERLIN), BERLIN)
 
