@@ -30,12 +30,14 @@ class BackupStore(BackupWriting, BackupChain, RestoreFiles, WholeLocation):
 
         Raises:
             ReadOnlyLocation: the location is read-only.
-            StoreConfigError: the location has no recipients.
+            StoreConfigError: the location has no recipients and no keys of services.
             UnreadableObject: the key cannot be opened.
         """
         self._check_writable("write key files")
-        if not self._sealed.has_recipients:
-            raise StoreConfigError("the location names no recipients: set PINNACE_RECIPIENTS")
+        if not self._sealed.encrypts:
+            raise StoreConfigError(
+                "the location names no recipients: set PINNACE_RECIPIENTS or PINNACE_KMS_KEYS"
+            )
         layout = self._layout
         owner = key_owner(layout, layout.restore_metadata(name) if restore else layout.backup_metadata(name))
         assert owner is not None, "the metadata lies in the directory of its owner"

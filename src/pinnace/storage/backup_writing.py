@@ -191,7 +191,7 @@ class BackupWriting(BackupReading):
         removed, as the newest counts.
         """
         owner = self._backup_owner(backup)
-        content = await in_thread(self._sealed.new_key, owner)
+        content = await self._sealed.new_key(owner)
         if content is None:
             return
         for key in await upload.patience.insist(partial(self._sealed.key_files, owner)):

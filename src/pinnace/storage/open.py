@@ -6,11 +6,14 @@ Opening makes no connection; a store is opened for each operation, so that it us
 import os
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.encryption import Encryption, recipients_of
+from pinnace.storage.encryption import Encryption, kms_keys_of, recipients_of
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
@@ -20,6 +23,9 @@ from pinnace.storage.provider import Opening
 from pinnace.storage.providers import PROVIDERS, qualified_provider
 from pinnace.storage.settings import SET_BY_THE_LOCATION
 from pinnace.store_access.addresses import Addresses, IPNetwork, addresses_of
+
+if TYPE_CHECKING:
+    from pinnace.kms.access import KMSAccess
 
 OtherStores = Callable[[str, Mapping[str, str]], ObjectStore | None]
 """Opens the store of a provider that is not built in, by its full name; None if it does not know it."""
@@ -122,7 +128,11 @@ def open_backup_store(
         StorageError: the location cannot be used as it is configured.
     """
     signatures = signatures_of(location.spec.config)
-    encryption = Encryption(recipients=recipients_of(location.spec.config))
+    encryption = Encryption(
+        recipients=recipients_of(location.spec.config),
+        kms_keys=kms_keys_of(location.spec.config),
+        kms_access=partial(_kms_access, location, credentials_file, environ, own_networks),
+    )
     store = open_object_store(
         location.spec.provider or "",
         store_config(location, credentials_file=credentials_file),
@@ -141,4 +151,26 @@ def open_backup_store(
         .locked(object_lock_of(location.spec.config))
         .signed(signatures)
         .encrypted(encryption)
+    )
+
+
+def _kms_access(
+    location: BackupStorageLocation,
+    credentials_file: Path | None,
+    environ: Mapping[str, str],
+    own_networks: Sequence[IPNetwork],
+) -> "KMSAccess":
+    """The rights to keys of services: those of the location for its own cloud, else those of the process."""
+    # Loaded here: few locations have keys in a service, and it loads HTTP.
+    from pinnace.kms.access import KMSAccess
+
+    config, provider = location.spec.config, PROVIDERS.get(qualified_provider(location.spec.provider or ""))
+    named = config.get("credentialsFile", "")
+    return KMSAccess(
+        environ=environ,
+        cloud=provider.short_name if provider is not None else "",
+        credentials_file=credentials_file or (Path(named).expanduser() if named else None),
+        profile=config.get("profile", ""),
+        is_tenants=bool(tenant_of(location.metadata)),
+        addresses=addresses_of(location, own_networks),
     )

@@ -5,9 +5,10 @@ with numbers, hold it wrapped for the recipients; the newest that can be opened 
 have a copy of the key files of its backup. (docs/adr/124)
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,13 +18,24 @@ from pinnace.age.header import MAGIC, is_age
 from pinnace.age.identities import Identities
 from pinnace.age.sizes import CHUNK_BYTES, OWN_HEAD_BYTES, SEALED_BYTES, content_size
 from pinnace.aio.blocking import in_thread
+from pinnace.kms.errors import InvalidKMSKey, KMSError
+from pinnace.kms.uris import parse_key
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Coded
 from pinnace.storage.checked_files import CheckedFiles
-from pinnace.storage.encryption import MOST_KEY_FILE_BYTES, Encryption, key_file, open_key_file
+from pinnace.storage.encryption import (
+    MOST_KEY_FILE_BYTES,
+    Encryption,
+    key_file,
+    kms_entries,
+    kms_secret,
+    open_key_file,
+    open_kms_secret,
+)
 from pinnace.storage.errors import RangesUnsupported, UnreadableObject
 from pinnace.storage.interface import ObjectStore, read_all
 from pinnace.storage.layout import Layout
+from pinnace.storage.own_settings import KMS_KEYS
 
 if TYPE_CHECKING:  # cryptography is loaded where something is encrypted only
     from pinnace.age.payload import Chunks, Sealing
@@ -96,23 +108,67 @@ class SealedFiles:
         return SealedFiles(self._store, self._layout, encryption)
 
     @property
-    def has_recipients(self) -> bool:
+    def encrypts(self) -> bool:
         """Whether backups that are made are encrypted."""
-        return bool(self._encryption.recipients)
+        return self._encryption.encrypts
 
-    def new_key(self, owner: KeyOwner) -> bytes | None:
+    async def new_key(self, owner: KeyOwner) -> bytes | None:
         """Make a key for a backup that begins, and return the content of its key file; None for a plain one.
 
         Files of the backup are encrypted from now on.
+
+        Raises:
+            KMSError: a key management service does not wrap it.
         """
-        if not self._encryption.recipients:
+        if not self._encryption.encrypts:
             self._identities.pop(owner.directory, None)
             return None
         from pinnace.age.x25519 import X25519Identity
 
         identity = X25519Identity.generate()
+        content = await self._wrapped(identity, owner)
         self._identities[owner.directory] = identity
-        return key_file(identity, owner.name, self._encryption.recipients)
+        return content
+
+    async def _wrapped(self, identity: "X25519Identity", owner: KeyOwner) -> bytes:
+        """A key file for the recipients and the keys of services of the location."""
+        wrapped = await self._wrapped_by_kms(kms_secret(identity, owner.name))
+        return await in_thread(key_file, identity, owner.name, self._encryption.recipients, wrapped)
+
+    async def _wrapped_by_kms(self, secret: bytes) -> dict[str, bytes]:
+        keys, access = self._encryption.kms_keys, self._encryption.kms_access
+        if not keys or access is None:
+            return {}
+        from pinnace.kms.wrapping import wrap
+
+        rights = access()
+        wrapped = await asyncio.gather(*(wrap(key.uri, secret, rights) for key in keys))
+        return dict(zip((key.uri for key in keys), wrapped, strict=True))
+
+    async def _unwrapped_by_kms(self, data: bytes, owner: KeyOwner) -> "X25519Identity | None":
+        """The key in a key file by a key of a service; None if the location names none of those in the file.
+
+        What else stands in the file may be anybody's, and is not sent anywhere.
+
+        Raises:
+            KMSError: none of them opens it.
+            MalformedFile: it is damaged or of another backup.
+        """
+        named = {key.uri for key in self._encryption.kms_keys}
+        entries = [(uri, wrapped) for uri, wrapped in kms_entries(data) if uri in named]
+        if not entries or self._encryption.kms_access is None:
+            return None
+        from pinnace.kms.wrapping import unwrap
+
+        rights, refused = self._encryption.kms_access(), list[KMSError]()
+        for uri, wrapped in entries:
+            try:
+                secret = await unwrap(uri, wrapped, rights)
+            except KMSError as error:
+                refused.append(error)
+            else:
+                return open_kms_secret(secret, owner.backup)
+        raise refused[0]
 
     async def rewrapped(self, owner: KeyOwner) -> tuple[str, bytes] | None:
         """The next key file of a backup or restore, for the recipients of the location; None if it is plain.
@@ -125,7 +181,7 @@ class SealedFiles:
             return None
         identity = await self._identity(owner, owner.key_file())
         assert identity is not None, "it has key files"
-        content = await in_thread(key_file, identity, owner.name, self._encryption.recipients)
+        content = await self._wrapped(identity, owner)
         return owner.key_file(owner.number(files[0]) + 1), content
 
     async def follow(self, owner: KeyOwner, former: KeyOwner) -> None:
@@ -284,22 +340,42 @@ class SealedFiles:
 
     async def _opened(self, owner: KeyOwner, files: list[str], key: str) -> "X25519Identity":
         identities = self._encryption.identities
-        if identities is None:
-            raise IdentityMissing(key, f"{owner.name!r} is encrypted, and no identity was given")
         broken: EncryptionBroken | None = None
+        refused: KMSError | None = None
         for name in files:
             try:
                 data = await read_all(self._store, name, limit_bytes=MOST_KEY_FILE_BYTES)
-                return await in_thread(open_key_file, data, owner.backup, identities)
-            except NoIdentityMatches:
-                continue
+                if identities is not None:
+                    with suppress(NoIdentityMatches):
+                        return await in_thread(open_key_file, data, owner.backup, identities)
+                if (found := await self._unwrapped_by_kms(data, owner)) is not None:
+                    return found
+            except KMSError as error:
+                refused = refused or error
             except MalformedFile as error:
                 broken = broken or EncryptionBroken(name, str(error))
             except UnreadableObject as error:
                 broken = broken or EncryptionBroken(name, error.reason)
-        if broken is not None:
+        if broken is not None and (identities is not None or self._encryption.kms_keys):
             raise broken
+        if refused is not None and identities is None:
+            raise refused
+        if identities is None:
+            raise IdentityMissing(
+                key, f"{owner.name!r} is encrypted, and no identity was given{await self._hint(files)}"
+            )
         raise IdentityRefused(key, f"none of the given identities opens the key of {owner.name!r}")
+
+    async def _hint(self, files: list[str]) -> str:
+        """Which keys of services would open a backup, for a message; empty if none would."""
+        found: list[str] = []
+        for name in files:
+            with suppress(MalformedFile, UnreadableObject, InvalidKMSKey):
+                data = await read_all(self._store, name, limit_bytes=MOST_KEY_FILE_BYTES)
+                found += [parse_key(uri).uri for uri, _ in kms_entries(data)]
+        if not found:
+            return ""
+        return f"; name the key in {KMS_KEYS} if you have the right to decrypt by {' or '.join(found[:3])}"
 
     def _owner(self, key: str) -> KeyOwner | None:
         """The owner of a file that may be encrypted; None for others."""

@@ -4,7 +4,9 @@ moto obeys neither disabled keys nor the key that a decryption names: those refu
 (tests/unit/kms).
 """
 
+import gzip
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import botocore.session
@@ -13,6 +15,10 @@ import pytest
 from pinnace.kms.access import KMSAccess
 from pinnace.kms.errors import KMSRefused
 from pinnace.kms.wrapping import unwrap, wrap
+from pinnace.storage.backup_files import BackupFiles
+from pinnace.storage.location_url import location_from_url
+from pinnace.storage.open import open_backup_store
+from pinnace.storage.sealed_files import IdentityMissing
 from pinnace.store_access.requests import RequestPolicy
 from tests.support.stores.moto import running_moto
 
@@ -62,6 +68,37 @@ async def test_a_wrapped_secret_comes_back_unless_it_was_changed(service: Any, a
     assert service.decrypt(KeyId=arn, CiphertextBlob=wrapped)["Plaintext"] == SECRET
     with pytest.raises(KMSRefused, match="InvalidCiphertextException"):
         await unwrap(f"awskms:///{arn}", wrapped[:-1] + bytes([wrapped[-1] ^ 1]), access)
+
+
+async def test_a_backup_is_made_and_read_by_the_rights_to_a_key(
+    service: Any, access: KMSAccess, tmp_path: Path
+) -> None:
+    location = location_from_url(str(tmp_path))
+    location.spec.config["encryption.kms"] = f"awskms:///{new_key(service)}"
+    log = tmp_path / "log.gz"
+    log.write_bytes(gzip.compress(b"the log"))
+    (tmp_path / "contents").write_bytes(b"the contents")
+    files = BackupFiles(
+        name="b1",
+        metadata=b'{"kind": "Backup", "metadata": {"name": "b1"}}',
+        contents=tmp_path / "contents",
+        log=log,
+        resource_list={"v1/ConfigMap": ["app/a-name"]},
+        results={"errors": {}, "warnings": {}},
+    )
+    async with open_backup_store(location, environ=access.environ) as store:
+        await store.put_backup(files)
+    stored = tmp_path / "backups/b1"
+    assert (stored / "b1.tar.gz").read_bytes().startswith(b"age-encryption.org/v1")
+
+    async with open_backup_store(location, environ=access.environ) as store:
+        assert await store.read_resource_list("b1") == {"v1/ConfigMap": ["app/a-name"]}
+    nobody = {name: value for name, value in access.environ.items() if not name.startswith("AWS_S")}
+    nobody |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path)}
+    location.spec.config["encryption.kms"] = ""
+    async with open_backup_store(location, environ=nobody) as store:
+        with pytest.raises(IdentityMissing, match=r"name the key in encryption\.kms"):
+            await store.read_resource_list("b1")
 
 
 async def test_an_alias_wraps_by_its_key(service: Any, access: KMSAccess) -> None:

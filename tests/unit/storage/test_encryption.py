@@ -19,6 +19,10 @@ from pinnace.age.sizes import CHUNK_BYTES
 from pinnace.age.x25519 import X25519Identity
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup
+from pinnace.kms import wrapping
+from pinnace.kms.access import KMSAccess
+from pinnace.kms.errors import KMSError, KMSRefused
+from pinnace.kms.uris import KMSKey, parse_key
 from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, FinalFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
@@ -59,6 +63,7 @@ class Place:
         self.folder = folder
         (folder / "bucket").mkdir()
         self.store = self._store()
+        self.kms_keys: tuple[KMSKey, ...] = ()
 
     def _store(self) -> Counted:
         return Counted(self.folder / "bucket")
@@ -72,7 +77,12 @@ class Place:
             layout or Layout(""),
             location="default",
         ).encrypted(
-            Encryption(recipients=parse_recipients(recipients) if recipients else (), identities=keys)
+            Encryption(
+                recipients=parse_recipients(recipients) if recipients else (),
+                kms_keys=self.kms_keys,
+                identities=keys,
+                kms_access=KMSAccess,
+            )
         )
 
     async def back_up(
@@ -398,3 +408,117 @@ async def test_signatures_are_of_the_encrypted_files_and_bear_a_further_key_file
     other.write_bytes(other.read_bytes()[:-1] + b"x")
     with pytest.raises(SignatureRefused):
         await place.open(keys=identities(BOB)).signed(signatures).read_resource_list("b1")
+
+
+KEY, OTHER = (parse_key(f"hashivault://{name}") for name in ("backups", "other"))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, KMSError | None]:
+    """The keys of services that were asked, which wrap by reversing; those with an error refuse."""
+    asked: dict[str, KMSError | None] = {}
+
+    async def reversed_by(uri: str, data: bytes, _access: object) -> bytes:
+        if error := asked.setdefault(uri, None):
+            raise error
+        return data[::-1]
+
+    monkeypatch.setattr(wrapping, "wrap", reversed_by)
+    monkeypatch.setattr(wrapping, "unwrap", reversed_by)
+    return asked
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize("recipients", ["", str(ALICE.recipient)], ids=["alone", "beside a recipient"])
+async def test_the_right_to_a_key_of_a_service_opens_a_backup(place: Place, recipients: str) -> None:
+    place.kms_keys = (KEY, OTHER)
+    await place.back_up("b1", recipients)
+    document = orjson.loads(place.path("b1", "-pinnace-keys.json").read_bytes())
+    assert [each["kms"] for each in document["kms"]] == [KEY.uri, OTHER.uri]
+    assert ("age" in document) is bool(recipients)
+
+    place.kms_keys = (OTHER,)
+    assert await contents(place.open()) == CONTENTS
+    assert await part(place.open(), 70_000, 10) == CONTENTS[70_000:70_010]
+    if recipients:
+        place.kms_keys = ()
+        assert await contents(place.open(keys=identities(ALICE))) == CONTENTS
+
+
+@pytest.mark.usefixtures("asked")
+async def test_a_key_of_a_service_opens_a_backup_whose_key_was_wrapped_by_it_later(place: Place) -> None:
+    await place.back_up("b1", str(ALICE.recipient))
+    place.kms_keys = (KEY,)
+    assert await place.open(keys=identities(ALICE)).rekey("b1")
+    assert await contents(place.open()) == CONTENTS
+
+
+async def test_a_key_that_the_location_does_not_name_is_not_asked(
+    place: Place, asked: dict[str, KMSError | None]
+) -> None:
+    place.kms_keys = (KEY,)
+    await place.back_up("b1", "")
+    for keys in ((), (OTHER,)):
+        asked.clear()
+        place.kms_keys = keys
+        with pytest.raises(IdentityMissing, match=r"name the key in encryption\.kms .* hashivault://backups"):
+            await contents(place.open())
+        assert asked == {}
+
+
+async def test_a_service_that_refuses_to_unwrap_is_the_error_unless_another_opens(
+    place: Place, asked: dict[str, KMSError | None]
+) -> None:
+    place.kms_keys = (KEY, OTHER)
+    await place.back_up("b1", str(ALICE.recipient))
+    asked[KEY.uri] = KMSRefused("the first refuses")
+    assert await contents(place.open()) == CONTENTS
+    asked[OTHER.uri] = KMSRefused("the second refuses")
+    with pytest.raises(KMSRefused, match="the first refuses"):
+        await contents(place.open())
+    assert await contents(place.open(keys=identities(ALICE))) == CONTENTS
+    with pytest.raises(IdentityRefused):
+        await contents(place.open(keys=identities(BOB)))
+
+
+async def test_a_service_that_refuses_to_wrap_fails_the_backup_before_a_file_is_written(
+    place: Place, asked: dict[str, KMSError | None]
+) -> None:
+    place.kms_keys = (KEY,)
+    asked[KEY.uri] = KMSRefused("no right to encrypt")
+    with pytest.raises(KMSRefused):
+        await place.back_up("b1", str(ALICE.recipient))
+    assert not list(place.path("b1", "").parent.glob("*.gz"))
+    assert not place.path("b1", "").with_name("velero-backup.json").exists()
+
+
+@pytest.mark.usefixtures("asked")
+async def test_the_key_of_another_backup_and_what_is_no_key_are_named(place: Place) -> None:
+    place.kms_keys = (KEY,)
+    await place.back_up("b1", "")
+    await place.back_up("b2", "")
+    other = place.path("b2", "-pinnace-keys.json").read_bytes()
+    document = orjson.loads(other)
+    place.path("b1", "-pinnace-keys.json").write_bytes(other)
+    with pytest.raises(EncryptionBroken, match="of another backup"):
+        await contents(place.open())
+    for entries in (
+        "text",
+        [{"kms": KEY.uri}],
+        [1],
+        [{"kms": KEY.uri, "ciphertext": "?"}],
+        document["kms"] * 9,
+    ):
+        place.path("b1", "-pinnace-keys.json").write_bytes(orjson.dumps({"version": 1, "kms": entries}))
+        with pytest.raises((EncryptionBroken, IdentityMissing)):
+            await contents(place.open())
+
+
+@pytest.mark.parametrize(
+    "keys", ["https://kms", "hashivault://a/b", " ".join(f"hashivault://k{n}" for n in range(9))]
+)
+def test_keys_that_cannot_be_used_refuse_the_location(keys: str, tmp_path: Path) -> None:
+    location = location_from_url(str(tmp_path))
+    location.spec.config["encryption.kms"] = keys
+    with pytest.raises((KMSError, StoreConfigError)):
+        open_backup_store(location)

@@ -32,7 +32,7 @@ from pinnace.storage.credentials_store import (
 from pinnace.storage.errors import InvalidLocation, StorageError, StoreConfigError
 from pinnace.storage.newest import Link, after, links_of_text
 from pinnace.storage.open import open_backup_store
-from pinnace.storage.own_settings import RECIPIENTS, signatures_of, without_signing
+from pinnace.storage.own_settings import KMS_KEYS, RECIPIENTS, signatures_of, without_signing
 from pinnace.volumes.repository_places import store_of
 
 _NOTE_ATTEMPTS: Final = 5
@@ -177,10 +177,11 @@ class LocationStores:
         return await self._client.get(BACKUP_STORAGE_LOCATIONS, name, self._namespace)
 
     async def _acquire(self, location: BackupStorageLocation) -> BackupStore:
-        if RECIPIENTS in location.spec.config:
-            raise StoreConfigError(
-                f"config.{RECIPIENTS} is for locations without a server: a server does not encrypt backups"
-            )
+        for setting in (RECIPIENTS, KMS_KEYS):
+            if setting in location.spec.config:
+                raise StoreConfigError(
+                    f"config.{setting} is for locations without a server: a server does not encrypt backups"
+                )
         location = without_named_file(location)
         location = await with_ca_cert(location, self._read_secret, namespace=self._namespace)
         file = await resolve_credentials(
