@@ -39,6 +39,8 @@ IN_BACKUP = (
     configmap("same", data={"a": "1"}),
     configmap("other", data={"a": "1"}),
     configmap("frozen", data={"a": "1"}),
+    configmap("of-a-controller", "ns-2", data={"a": "1"}),
+    configmap("of-a-controller-and-other", "ns-2", data={"a": "1"}),
     obj("ServiceAccount", "robot", "ns-1", secrets=[{"name": "mine"}]),
     job("once", spec={"template": {}}),
     obj("Deployment", "web", "ns-1", api_version="apps/v1", spec={}, status={"replicas": 2}),
@@ -110,7 +112,16 @@ def cluster_of(policy: str) -> ScriptedCluster:
     for verb in ("patch", "simulate"):
         world.refuse(verb, ("configmaps", "ns-1", "frozen"), refusal, times=1000)
     world.clock.turn(timedelta(hours=1))
+    world.on_create = lambda _created: control(world)
     return world
+
+
+def control(world: ScriptedCluster) -> None:
+    """What a controller puts into a new namespace."""
+    key = ("configmaps", "ns-2", "of-a-controller")
+    if ("namespaces", "", "ns-2") in world.objects and key not in world.objects:
+        world.put(configmap("of-a-controller", "ns-2", data={"a": "1"}))
+        world.put(configmap("of-a-controller-and-other", "ns-2", data={"a": "2"}))
 
 
 async def run(
@@ -172,6 +183,7 @@ async def test_a_restore_that_died_at_any_write_ends_like_an_undisturbed_one(
         harness = Harness(tmp_path, cluster_of(policy))
         with contextlib.suppress(Killed):
             await run(harness, store, Life(writes, is_told), policy, is_resumed=False)
+        control(harness.world)
         harness.world.clock.turn(timedelta(minutes=5))
         found = await run(harness, store, Life(), policy, is_resumed=True)
 
@@ -273,3 +285,24 @@ async def test_a_restore_of_a_command_is_found_in_its_journal(store: DyingStore)
     assert kept is not None
     assert decode(Restore, kept).spec == local.spec
     assert await begun_restore(store, "another") is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "uid", "is_own"),
+    [("updated", "uid-1", False), ("recreated", "uid-1", False), ("recreated", "uid-0", True)],
+)
+async def test_an_object_that_existed_is_own_only_once_it_was_created_again(
+    store: DyingStore, outcome: str, uid: str, is_own: bool
+) -> None:
+    entry = {"about": "object", "resource": "pods", "namespace": "ns-1", "name": "p"}
+    begun = {"about": "restore", "at": "2021-08-11T00:00:00Z"}
+    await store.put_restore_journal(
+        "restore-1", "uid-1", 1, [begun, {**entry, "uid": uid, "outcome": outcome}]
+    )
+    journal = RestoreJournal()
+    await journal.begin(store, RESTORE, LABELS, now=RESTORED_AT, patience=None, is_resumed=True)
+    metadata = {"namespace": "ns-1", "name": "p", "uid": "uid-1", "creationTimestamp": "2021-08-11T00:00:01Z"}
+
+    assert journal.is_own("pods", {"metadata": {**metadata, "labels": LABELS}}) == is_own
+    assert journal.is_own("pods", {"metadata": {**metadata, "name": "q", "labels": LABELS}})
+    assert not journal.is_own("pods", {"metadata": {**metadata, "name": "q"}})
