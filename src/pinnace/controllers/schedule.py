@@ -236,12 +236,16 @@ class ScheduleReconciler:
         if self._is_to_be_skipped(schedule):
             return await self._skip(key, schedule, rules, now)
         run = next_run(rules, self._counted_from(schedule), now, self._zone)
-        self._explain(key, run, now)
-        if run is None or now <= run.begins:
+        if run is None or (now <= run.begins and run.missed is None):
+            self._explain(key, run, now)
             return self._at(run, now)
         backups = await self._backups_of(schedule)
-        moment = self._made(schedule, backups, run.due, now)
+        # A server that died may have made the Backup of a run that seems to be missed.
+        moment = self._made(schedule, backups, run.missed or run.due, now)
         if moment is None:
+            self._explain(key, run, now)
+            if now <= run.begins:
+                return self._at(run, now)
             running = [] if rules.allows_overlap else [one for one in backups if is_unfinished(one)]
             if running:
                 names = [one["metadata"]["name"] for one in running]

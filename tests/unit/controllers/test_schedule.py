@@ -10,6 +10,7 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.cron import read_schedule
+from pinnace.api.values.times import parse_time
 from pinnace.api.velero.schedule import SchedulePhase
 from pinnace.controllers.schedule import ScheduleReconciler
 from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError, status_error
@@ -709,6 +710,26 @@ async def test_a_run_that_was_missed_is_left_out_where_the_schedule_says_so(
     scene.world.clock.turn(45 * 60 + 1)
     await scene.reconcile()
     assert scene.backups == ["name-20170101124501"]
+
+
+async def test_a_run_that_was_made_before_a_crash_is_not_missed(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.add("0 12 * * *", phase="Enabled", lastBackup="2016-12-31T12:00:01Z")
+    annotate(scene, catch_up="none")
+    scene.world.clock.turn(1)
+    broken_at(scene, "patch", "schedules", took_effect=False)
+    with pytest.raises(KubeError):
+        await scene.reconcile()
+    scene.end_backups()
+    scene.world.clock.turn(3600)
+    scene.restart()
+
+    assert await scene.reconcile() == Result.after(23 * 3600 - 1 + 0.001)
+
+    assert scene.backups == ["name-20170101120001"]
+    assert parse_time(scene.status["lastBackup"]) >= NOON
+    assert "are left out" not in caplog.text
 
 
 async def test_an_annotation_that_cannot_be_read_fails_validation_until_it_is_corrected(scene: Scene) -> None:
