@@ -95,25 +95,44 @@ need_shells() {
     say "Tests of completion and of manual pages are skipped where a program is missing: ${missing[*]}."
 }
 
-# Checks the alert rules. Only this program is taken out of the package: installing it would start a server.
+# Check the alert rules and take alerts. Only these programs are taken out of the packages: installing them would
+# start servers.
 need_promtool() {
-    command -v promtool >/dev/null && command -v prometheus >/dev/null && return
-    local cache=${PINNACE_CACHE:-$HOME/.cache/pinnace}/promtool scratch
-    [ ! -x "$cache/promtool" ] || [ ! -x "$cache/prometheus" ] || return 0
+    take_out prometheus promtool prometheus
+    take_out prometheus-alertmanager alertmanager:prometheus-alertmanager
+}
+
+TEMPLATES=/usr/share/prometheus/alertmanager
+
+# PACKAGE NAME[:PROGRAM]...: put programs of a Debian package into the cache under these names.
+take_out() {
+    local package=$1 cache=${PINNACE_CACHE:-$HOME/.cache/pinnace}/promtool scratch each missing=
+    shift
+    for each in "$@"; do
+        command -v "${each%%:*}" >/dev/null || [ -x "$cache/${each%%:*}" ] || missing=yes
+    done
+    [ -n "$missing" ] || return 0
     if can_install; then
-        say "taking promtool and prometheus out of the package prometheus"
+        say "taking $* out of the package $package"
         timeout 300 apt-get update -qq >&2 || true
         mkdir -p "$cache"
         scratch=$(mktemp -d "$cache/.unpack-XXXXXX")
         # As root, apt-get warns that it cannot drop its rights in a private folder.
-        if (cd "$scratch" && timeout 300 apt-get download -qq prometheus 2>/dev/null && dpkg -x ./*.deb .); then
-            mv "$scratch/usr/bin/promtool" "$scratch/usr/bin/prometheus" "$cache/"
+        if (cd "$scratch" && timeout 300 apt-get download -qq "$package" 2>/dev/null && dpkg -x ./*.deb .); then
+            for each in "$@"; do
+                mv "$scratch/usr/bin/${each##*:}" "$cache/${each%%:*}"
+            done
+            # Debian's Alertmanager starts only where its templates are.
+            if [ -d "$scratch$TEMPLATES" ]; then
+                mkdir -p "$TEMPLATES"
+                cp -n "$scratch$TEMPLATES"/*.tmpl "$TEMPLATES/"
+            fi
             rm -r "$scratch"
             return 0
         fi
         rm -r "$scratch"
     fi
-    say "Tests of the alert rules are skipped: promtool and prometheus are not in PATH. They are the package prometheus."
+    say "Tests of alerts are skipped: $* is not in PATH. It is in the package $package."
 }
 
 case "${1:-}" in

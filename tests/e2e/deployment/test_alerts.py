@@ -18,17 +18,23 @@ import yaml
 
 from deploy.helm.monitoring import PANELS, rules
 from hack.cluster import binaries
+from pinnace.aio.clock import SystemClock
+from pinnace.messages.delivery import Delivery, SinkFacts
+from pinnace.messages.ledger import Entry, Ledger
+from pinnace.messages.problem import Cause, Problem, Topic
+from pinnace.messages.settings import AlertmanagerSettings
+from pinnace.messages.sinks.opening import open_sink
 from pinnace.runtime.manager import Health
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from tests.support.waiting import eventually
 
 
-def program(name: str) -> Path:
-    # `hack/preflight.sh promtool` puts both into the cache where PATH has none.
+def program(name: str, package: str = "prometheus") -> Path:
+    # `hack/preflight.sh promtool` puts all of them into the cache where PATH has none.
     found = shutil.which(name, path=f"{os.environ['PATH']}:{binaries.cache_directory() / 'promtool'}")
     if not found:
-        pytest.skip(f"there is no {name} in PATH; it is part of the package prometheus")
+        pytest.skip(f"there is no {name} in PATH; it is part of the package {package}")
     return Path(found)
 
 
@@ -311,14 +317,61 @@ def test_each_alert_fires_when_it_should_and_only_then(promtool: Path, tmp_path:
         assert "SUCCESS" in check(promtool, "test", "rules", path)
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+class Alertmanager:
+    """A real one that tells nobody."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "alertmanager.yaml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        process = await asyncio.create_subprocess_exec(
+            program("alertmanager", "prometheus-alertmanager"),
+            f"--config.file={self._folder / 'alertmanager.yaml'}",
+            f"--storage.path={self._folder / 'silences'}",
+            f"--web.listen-address=127.0.0.1:{self.port}",
+            "--cluster.listen-address=",
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            yield
+        finally:
+            assert process.returncode is None, "Alertmanager has ended: see whether its templates are there"
+            process.terminate()
+            await process.wait()
+
+    async def active(self) -> dict[str, str]:
+        """The names of the alerts that go on, with what each is about."""
+        try:
+            async with aiohttp.ClientSession() as session, session.get(f"{self.url}/api/v2/alerts") as answer:
+                alerts = await answer.json()
+        except aiohttp.ClientError:
+            return {"": "it has not begun to listen"}
+        return {
+            each["labels"]["alertname"]: each["labels"].get("name") or each["labels"].get("schedule") or ""
+            for each in alerts
+        }
+
+
 class Prometheus:
     """A real one that scrapes and evaluates twice a second.
 
     Args:
         targets: ports by the namespace that the server on it is in.
+        alertmanager: the port of the Alertmanager that is told; None for none.
     """
 
-    def __init__(self, folder: Path, targets: dict[str, int]) -> None:
+    def __init__(self, folder: Path, targets: dict[str, int], alertmanager: int | None = None) -> None:
         self._folder = folder
         groups = rules("velero")["groups"]
         for rule in (rule for group in groups for rule in group["rules"]):
@@ -334,9 +387,11 @@ class Prometheus:
             "rule_files": ["rules.yaml"],
             "scrape_configs": [{"job_name": "pinnace", "static_configs": scraped}],
         }
+        if alertmanager is not None:
+            told = {"static_configs": [{"targets": [f"127.0.0.1:{alertmanager}"]}]}
+            config["alerting"] = {"alertmanagers": [told]}
         (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
+        self._port = free_port()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -419,3 +474,48 @@ async def test_a_real_prometheus_fires_the_alerts_of_bad_nights(tmp_path: Path) 
             await fires(set())
         for task in serving:
             task.cancel()
+
+
+async def test_a_real_alertmanager_takes_messages_and_alerts_and_they_end(tmp_path: Path) -> None:
+    manager, clock = Alertmanager(tmp_path), SystemClock()
+    topic = Topic(kind="Schedule", namespace="velero", name="nightly", schedule="nightly")
+    problem = Problem(topic=topic, cause=Cause.MISSED_RUN, since=time.time() - 60, text="it is late")
+    sink = open_sink(AlertmanagerSettings(url=manager.url, labels={"team": "storage"}))
+
+    async def save(_ledger: Ledger) -> None:
+        return
+
+    # As if the sink had been told of it long ago: no five minutes between problem and recovery.
+    ledger = Ledger(since=0.0, told={problem.key: Entry(problem=problem, at=0.0)})
+    delivery = Delivery(sink, ledger, save, cluster="prod", clock=clock)
+    ours = ServerMetrics(leads=lambda: True)
+    ours.schedule_runs("hourly", expected=True, missed=False, succeed_by=time.time() - 1)
+    health = Health(live=True, ready=True, detail="")
+    server = StatusServer("127.0.0.1:0", ours.exposition, lambda: health)
+
+    async def active_are(wanted: dict[str, str]) -> None:
+        async def as_wanted() -> bool:
+            return await manager.active() == wanted
+
+        await eventually(as_wanted)
+
+    async with asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(server.run())
+
+        async def is_bound() -> bool:
+            return bool(server.bound_port)
+
+        await eventually(is_bound)
+        prometheus = Prometheus(tmp_path, {"velero": server.bound_port or 0}, manager.port)
+        async with manager.running():
+            await active_are({})
+            outcome = await delivery.look(SinkFacts(problems={problem.key: problem}))
+            assert outcome.error == ""
+            await active_are({"PinnaceMissedRun": "nightly"})
+            async with prometheus.running():
+                await active_are({"PinnaceMissedRun": "nightly", "PinnaceNoRecentBackup": "hourly"})
+                ours.schedule_runs("hourly", expected=True, missed=False, succeed_by=time.time() + 900)
+                outcome = await delivery.look(SinkFacts(problems={}))
+                assert (outcome.error, outcome.sent) == ("", 1)
+                await active_are({})
+        serving.cancel()
