@@ -560,3 +560,28 @@ async def test_a_process_ends_what_another_left_under_other_circumstances(
         if writes[0] > 0:
             return
     raise AssertionError("there are more writes than were tried")
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+async def test_a_restore_is_resumed_on_request_only_if_it_was_interrupted(
+    tmp_path: Path, is_interrupted: bool
+) -> None:
+    life = RunLife(tmp_path, "restores", leads=False)
+    obj = life.api.stored("restores", "run")
+    notes = {labels.RESUME_REQUESTED: "now", labels.RESUMED: "2"}
+    obj["metadata"]["annotations"] = notes | ({labels.INTERRUPTED: "true"} if is_interrupted else {})
+    started = {"startTimestamp": "2021-08-11T20:00:00Z", "completionTimestamp": "2021-08-11T21:00:00Z"}
+    obj["status"] = {"phase": "Failed", "failureReason": "a reason", "errors": 3, **started}
+    obj["spec"] = {"backupName": "b1", "scheduleName": "nightly"}
+
+    await life.begin()()
+
+    found = life.api.stored("restores", "run")
+    if is_interrupted:
+        assert found["metadata"]["annotations"] == {labels.RESUMED: "3"}
+        assert found["status"] == {"phase": "Completed", "startTimestamp": started["startTimestamp"]}
+    else:
+        assert found["metadata"]["annotations"] == {labels.RESUMED: "2"}
+        assert (found["status"]["phase"], found["status"]["failureReason"]) == ("Failed", "a reason")
+    assert life.executed == is_interrupted
+    assert found["spec"] == {"backupName": "b1", "scheduleName": "nightly"}
