@@ -33,6 +33,7 @@ _NOTE = "<!-- Written by `python -m hack.reference` from the code; change it the
 ENVIRONMENT = {
     "PINNACE_LOCATION": "The location to work on without a server, as `--location`; an empty flag undoes it.",
     "PINNACE_RECIPIENTS": "Public keys that backups without a server are encrypted to.",
+    "PINNACE_KMS_KEYS": "Keys in a KMS or in Vault that open them, too.",
     "PINNACE_SIGNING_KEY_FILE": "The private key that signs backups without a server.",
     "PINNACE_SIGNER": "The key in a KMS, in Vault or in an HSM that signs them instead.",
     "PINNACE_SIGNER_PUBLIC_KEY": "The public key of that.",
@@ -63,6 +64,7 @@ ENVIRONMENT = {
     " botocore looks for them, so that its other variables hold too, such as `AWS_WEB_IDENTITY_TOKEN_FILE`.",
     "AWS_CLUSTER_NAME": "Restored EBS volumes are tagged as owned by this cluster.",
     "AWS_ENDPOINT_URL_EC2": "Another address of EC2, for snapshots of disks.",
+    "AWS_ENDPOINT_URL_KMS": "Another address of AWS KMS.",
     "GOOGLE_APPLICATION_CREDENTIALS": "The credentials file of Google Cloud.",
     "GOOGLE_CLOUD_PROJECT": "The project of snapshots of disks, where the credentials name none.",
     "GCE_METADATA_HOST": "Another address of Google's metadata server, for credentials of a machine.",
@@ -78,6 +80,12 @@ ENVIRONMENT = {
     "AZURE_SUBSCRIPTION_ID": "The subscription of storage accounts and disks, unless the location names one.",
     "AZURE_RESOURCE_GROUP": "The resource group of the cluster's disks.",
     "AZURE_STORAGE_SAS_TOKEN": "A signature that opens the container in place of keys or an identity.",
+    "VAULT_ADDR": "The URL of Vault, for keys of backups; `VAULT_NAMESPACE` and `VAULT_CACERT` as Vault"
+    " has them.",
+    "VAULT_TOKEN": "The token for Vault.",
+    "VAULT_KUBERNETES_ROLE": "Without a token: the role to sign in to with the account of the pod, at"
+    " `VAULT_KUBERNETES_MOUNT` (`kubernetes`), by the token in `VAULT_KUBERNETES_TOKEN_FILE`.",
+    "TRANSIT_SECRET_ENGINE_PATH": "The path of Vault's transit engine, `transit` by default.",
     "RESTIC_PASSWORD_FILE": "The file with the repositories' password, for commands without a server; or"
     " `RESTIC_PASSWORD`, the password itself.",
     "GOMEMLIMIT": "How much memory restic and kopia may take, in place of a share of the container's.",
