@@ -345,3 +345,19 @@ async def test_a_schedule_made_again_under_its_name_announces_again(scene: Scene
     scene.schedule("keepLast: 3")
     await scene.run()
     assert scene.asked == []
+
+
+async def test_a_deletion_that_somebody_asks_for_meanwhile_is_not_asked_for_again(scene: Scene) -> None:
+    scene.schedule("keepLast: 1")
+    scene.backups(2)
+
+    def ask(verb: str, plural: str, name: str) -> None:
+        if (verb, plural, name) == ("get", BACKUPS.name, "b01"):
+            backup = scene.world.all_of(BACKUPS.name)["b01"]
+            marks = {labels.BACKUP_NAME: "b01", labels.BACKUP_UID: backup["metadata"]["uid"]}
+            spec = {"backupName": "b01"}
+            scene.world.cluster.add(DELETE_BACKUP_REQUESTS.name, "user", labels=marks, spec=spec)
+
+    scene.world.cluster.before = ask
+    await scene.run()
+    assert scene.asked == ["b01"]
