@@ -21,7 +21,14 @@ SERVER = "docs/tasks/run-a-server.md"
 INSTALLING = (SERVER, "docs/tasks/deploy.md")
 USING = tuple(
     f"docs/tasks/{name}.md"
-    for name in ("schedules", "command-line", "object-storage", "volume-snapshots", "cloud-disks")
+    for name in (
+        "schedules",
+        "keep-backups",
+        "command-line",
+        "object-storage",
+        "volume-snapshots",
+        "cloud-disks",
+    )
 )
 
 
