@@ -62,6 +62,7 @@ WORKS_ITSELF = {
     "restore create": "its first example is a preview, which runs the engine",
     "version": "has an answer without a server",
     "notify test": "sends messages itself",
+    "repo change-password": "runs restic and kopia",
 }
 """Commands whose first example does more than to ask a server, with the reason; all others only ask."""
 ENGINES = (
