@@ -106,7 +106,7 @@ class Telling:
         self._errors: dict[Key, str] = {}
         self._uid = ""
         # Not the first look: before it, runs of a server that died have been ended.
-        self._began = scope.clock.now().timestamp()
+        self._began = _whole(scope.clock.now().timestamp())
 
     async def resync(self) -> None:
         """Read the settings, and queue the sinks."""
@@ -229,7 +229,7 @@ class Telling:
         try:
             return msgspec.json.decode(text(stored, "data", key.name), type=Ledger)
         except msgspec.DecodeError:
-            made = Ledger(since=self._scope.clock.now().timestamp())
+            made = Ledger(since=_whole(self._scope.clock.now().timestamp()))
         await self._save(key, made)
         return made
 
@@ -246,6 +246,11 @@ class Telling:
 
 async def _no_save(_ledger: Ledger) -> None:
     """The annotations are the ledger."""
+
+
+def _whole(seconds: float) -> float:
+    """The second, as objects have it: what fails within it is told."""
+    return float(int(seconds))
 
 
 def _ledgers(key: Key) -> str:
