@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
+import orjson
+
 from hack.cluster.stores.s3 import Bucket
 from pinnace.api.codec import decode
 from pinnace.api.labels import RESUMED
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
@@ -199,9 +202,9 @@ async def test_a_restore_is_finished_by_the_next_server_after_a_kill_at_any_writ
 
 
 async def test_a_restore_is_resumed_by_the_next_server_after_a_kill_at_any_write(
-    lives: Lives, site: Site, bucket: Bucket
+    lives: Lives, site: Site, bucket: Bucket, stored: BackupStore
 ) -> None:
-    """Without a server's doing or by a request: it ends like one that nobody disturbed."""
+    """It ends like one that nobody disturbed."""
     lives.begin()
     await site.create("backups", "b", spec=site.maps_of())
     await site.reached("backups", "b", "Completed")
@@ -229,7 +232,11 @@ async def test_a_restore_is_resumed_by_the_next_server_after_a_kill_at_any_write
         status = restore["status"]
         assert status["phase"] == "Completed", (number, status)
         assert not status.get("failureReason")
-        assert restore["metadata"]["annotations"]["pinnace.io/outcomes"] == "created=4", number
+        async with stored.read_text(DownloadTargetKind.RESTORE_RESOURCE_LIST, f"r{number}") as stream:
+            listed = orjson.loads(b"".join([chunk async for chunk in stream]))
+        assert listed["v1/Namespace"] == [f"{own}(created)"], number
+        # Besides kube-root-ca.crt, which the cluster may have created before.
+        assert {f"{own}/map-{index}(created)" for index in range(3)} <= set(listed["v1/ConfigMap"]), number
         maps = await site.client.list_all(CONFIGMAPS, own)
         assert {f"map-{index}" for index in range(3)} <= {obj["metadata"]["name"] for obj in maps}
         await site.client.delete(NAMESPACES, own)
