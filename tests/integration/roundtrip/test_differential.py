@@ -17,7 +17,6 @@ from random import Random
 from typing import Any
 
 import pytest
-import yaml
 
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api import labels
@@ -25,15 +24,12 @@ from pinnace.api.objects import JSONObject
 from pinnace.controllers.sync import backup_sync
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists
-from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, velero
+from pinnace.kube.resources import NAMESPACES
 from tests.integration.roundtrip.runs import items, read_items
 from tests.support.cluster.connect import Connect
-from tests.support.cluster.crds import ensure_crds
 from tests.support.runs.random_worlds import PREFIX, RESOURCES, backup_spec, changed, objects_of, restore_spec
-from tests.support.runs.sides import VELERO, CommandSide, ServerSide, Side, velero_server
+from tests.support.runs.sides import VELERO, CommandSide, ServerSide, Side, define, velero_server
 from tests.support.servers.sites import Site, running
-from tests.support.waiting import eventually
 
 FIRST = int(os.environ.get("PINNACE_TEST_FIRST_WORLD", "0"))
 WORLDS = range(FIRST, FIRST + int(os.environ.get("PINNACE_TEST_WORLDS", "1")))
@@ -61,7 +57,7 @@ async def ways(
     """All ways, over one folder."""
     monkeypatch.setattr(backup_sync, "PERIOD_SECONDS", 0.2)
     client = await connect(plane)
-    await _define(client)
+    await define(client, PROGRAM)
     site = Site(client, await _new_namespace(client), tmp_path)
     folder = await site.add_folder(backupSyncPeriod="1s", default=True)
     made: list[Side] = [CommandSide(plane, folder), ServerSide(site, "server")]
@@ -97,7 +93,7 @@ async def test_a_velero_server_keeps_what_schedules_of_ours_say_and_ours_goes_on
     plane: ControlPlane, connect: Connect, tmp_path: Path
 ) -> None:
     client = await connect(plane)
-    await _define(client)
+    await define(client, PROGRAM)
     site = Site(client, await _new_namespace(client), tmp_path)
     notes = {labels.NOT_DURING: "08:00-18:00", labels.CATCH_UP: "none", labels.ALLOW_OVERLAP: "true"}
     expressions = {"held": "CRON_TZ=Europe/Berlin 0 3 * * *", "drawn": "@daily-random"}
@@ -183,29 +179,6 @@ class World:
             pairs = _differences(found, objects)
             if other_phase != phase or pairs:
                 self.different.append((f"{backup}, {name}", wanted, spec, other_phase, phase, pairs))
-
-
-async def _define(client: KubeClient) -> None:
-    """Let the cluster serve the definitions: Velero's own beside Velero, which cannot use ours."""
-    if not PROGRAM:
-        await ensure_crds(client)
-        return
-    words = ("install", "--crds-only", "--dry-run", "-o", "yaml")
-    process = await asyncio.create_subprocess_exec(PROGRAM, *words, stdout=asyncio.subprocess.PIPE)
-    printed, _ = await process.communicate()
-    definitions = yaml.safe_load(printed)["items"]
-    for definition in definitions:
-        try:
-            await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
-        except AlreadyExists:
-            continue
-
-    async def served() -> bool:
-        found = {each.group_resource for each in (await Discovery.load(client)).resources}
-        return {each["metadata"]["name"] for each in definitions} <= found
-
-    await eventually(served)
-    await client.list_all(velero("backups"))
 
 
 async def _new_namespace(client: KubeClient) -> str:

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
+import yaml
+
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
@@ -20,8 +22,11 @@ from pinnace.api.velero.restore import Restore
 from pinnace.cli.backup.local import make_backup
 from pinnace.cli.restore.local import make_restore
 from pinnace.cli.settings import Settings
-from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import DEPLOYMENTS
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import AlreadyExists, NotFound
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, velero
+from tests.support.cluster.crds import ensure_crds
 from tests.support.plugins.programs import put_own
 from tests.support.servers.sites import Site
 from tests.support.waiting import eventually
@@ -118,6 +123,29 @@ class ServerSide:
         except NotFound:
             return False
         return True
+
+
+async def define(client: KubeClient, program: str) -> None:
+    """Let the cluster serve the definitions: Velero's own beside Velero, which cannot use ours."""
+    if not program:
+        await ensure_crds(client)
+        return
+    words = ("install", "--crds-only", "--dry-run", "-o", "yaml")
+    process = await asyncio.create_subprocess_exec(program, *words, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await process.communicate()
+    definitions = yaml.safe_load(printed)["items"]
+    for definition in definitions:
+        try:
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        except AlreadyExists:
+            continue
+
+    async def served() -> bool:
+        found = {each.group_resource for each in (await Discovery.load(client)).resources}
+        return {each["metadata"]["name"] for each in definitions} <= found
+
+    await eventually(served)
+    await client.list_all(velero("backups"))
 
 
 @asynccontextmanager
