@@ -3,18 +3,21 @@
 import re
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import ShiftDate, Stall
-from hack.cluster.stores.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api import labels
 from pinnace.api.values.durations import Duration
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
 from pinnace.storage.holds import Hold
+from pinnace.storage.object_lock import VersionsStore
+from pinnace.storage.open import open_object_store
 from tests.support.cluster.connect import Connect
 from tests.support.servers.sites import Serve, Site, StartProxy, counters
 from tests.support.waiting import eventually
@@ -61,6 +64,57 @@ async def test_a_backup_goes_with_its_restores_and_its_requests(
     assert files(folder) == []
     moved = counters(server)
     assert (moved["backup_deletion_attempt"], moved["backup_deletion_success"]) == (1, 1)
+
+
+async def test_under_object_lock_a_backup_is_restored_synced_and_deleted_when_it_expires(
+    site: Site, serve: Serve
+) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as folder, S3Server(Path(folder), locks=True) as s3:
+        bucket, bare = s3.create_bucket("locked", locks=True), s3.create_bucket("bare")
+        lock = {**bucket.location_config, "objectLock.mode": "compliance"}
+        await site.add_bucket(bucket, config=lock)
+        credential = {"name": "cloud-credentials", "key": "cloud"}
+        spec = {"provider": "aws", "config": lock, "objectStorage": {"bucket": bare.name}}
+        await site.create("backupstoragelocations", "bare", spec={**spec, "credential": credential})
+        await serve(backup_sync_period=Duration.seconds(1))
+        refused = await site.reached("backupstoragelocations", "bare", "Unavailable")
+        assert "is compliance, but bucket 'bare' has no object lock" in refused["status"]["message"]
+        await site.create("backups", "b1", spec=site.maps_of(ttl="30s"))
+        made = await site.reached("backups", "b1", "Completed")
+        await site.create("deletebackuprequests", "q1", **request_for(made))
+        until = made["status"]["expiration"]
+        held = [f"object lock holds its files until {until}; the deletion is tried again then"]
+
+        async def is_told() -> bool:
+            return bool(
+                ((await site.get("deletebackuprequests", "q1")).get("status") or {}).get("errors") == held
+            )
+
+        await eventually(is_told)
+        await site.reached("backups", "b1", "Completed")
+        await site.create("restores", "r1", spec={"backupName": "b1"})
+        await site.reached("restores", "r1", "Completed")
+        await site.create("backups", "b2", spec=site.maps_of())
+        other = await site.reached("backups", "b2", "Completed")
+        await site.client.delete(velero("backups"), "b2", site.namespace)
+
+        async def is_synced() -> bool:
+            try:
+                found = await site.get("backups", "b2")
+            except NotFound:
+                return False
+            return bool(found["metadata"]["uid"] != other["metadata"]["uid"])
+
+        await eventually(is_synced)
+        for plural, name in (("deletebackuprequests", "q1"), ("backups", "b1"), ("restores", "r1")):
+            await site.gone(plural, name)
+        config = {"bucket": bucket.name, "credentialsFile": str(s3.credentials_file)}
+        store = open_object_store("aws", {**bucket.location_config, **config})
+        try:
+            assert isinstance(store, VersionsStore)
+            assert await store.versions("site/backups/b1/") == []
+        finally:
+            await store.close()
 
 
 @pytest.mark.spec("API-030", "API-038")
