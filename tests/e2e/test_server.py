@@ -169,7 +169,7 @@ async def test_a_backup_in_flight_is_ended_before_a_stop(
     home: Home, new_server: NewServer, control_plane: ControlPlane, fault_proxy: StartProxy
 ) -> None:
     proxy = await fault_proxy(control_plane)
-    held = proxy.rules.add(Stall(), method="GET", path=f"^/api/v1/namespaces/{home.namespace}/secrets$")
+    held = proxy.rules.add(Stall(), method="GET", path=f"^/api/v1/namespaces/{home.namespace}/configmaps$")
     server = await new_server(ALONE, via=proxy)
     await server.ready()
     await home.create_backup("b1")
@@ -189,7 +189,7 @@ async def test_a_backup_killed_half_way_is_failed_by_the_next_server(
     home: Home, new_server: NewServer, control_plane: ControlPlane, fault_proxy: StartProxy
 ) -> None:
     proxy = await fault_proxy(control_plane)
-    held = proxy.rules.add(Stall(), method="GET", path=f"^/api/v1/namespaces/{home.namespace}/secrets$")
+    held = proxy.rules.add(Stall(), method="GET", path=f"^/api/v1/namespaces/{home.namespace}/configmaps$")
     first = await new_server(ALONE, via=proxy)
     await first.ready()
     await home.create_backup("b1")

@@ -345,7 +345,8 @@ async def test_installing_twice_changes_nothing(
         first = await command(*words, "--bucket", "b")
         assert (first.code, first.told) == (0, "")
         assert f"Namespace/{namespace}, " in first.out
-        assert first.lines[-1].endswith(f"start one with `pinnace server -n {namespace}`.")
+        assert f"start one with `pinnace server -n {namespace}`.\n" in first.out
+        assert "get secret velero-repo-credentials" in first.lines[-1]
         location = await client.get(velero("backupstoragelocations"), "default", namespace)
         secret = await client.get(SECRETS, "cloud-credentials", namespace)
 

@@ -155,7 +155,8 @@ async def test_it_waits_until_the_server_is_ready(client: KubeClient, command: P
         "Waiting for Pinnace deployment to be ready.",
         "Waiting for Pinnace node agent daemonset to be ready.",
     ]
-    assert made.lines[-1].startswith("Pinnace is installed.")
+    assert "\nPinnace is installed." in made.out
+    assert "get secret velero-repo-credentials" in made.lines[-1]
 
 
 async def test_a_server_works_with_the_rights_it_is_given(

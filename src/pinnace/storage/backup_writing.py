@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pinnace.aio.blocking import finish, in_thread
+from pinnace.api.retention.holds import refusal
 from pinnace.api.retention.locking import lock_end
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
@@ -375,7 +376,7 @@ class BackupWriting(BackupReading):
         """
         self._check_writable("delete backup")
         if (hold := await self.read_hold(backup)) is not None and hold.held:
-            raise BackupHeld(backup, hold.reason)
+            raise BackupHeld(refusal(backup, hold.reason))
         versions = await self._deletable_versions(backup)
         await self._note_removal(backup)
         self._files.forget(backup)

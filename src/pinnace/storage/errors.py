@@ -22,7 +22,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from pinnace.api.retention.holds import refusal
 from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUnavailable
 
 __all__ = [
@@ -106,9 +105,6 @@ class BackupExists(StorageError):
 
 class BackupHeld(StorageError):
     """The backup is held, and nothing deletes it before somebody releases it. (docs/adr/128)"""
-
-    def __init__(self, backup: str, reason: str) -> None:
-        super().__init__(refusal(backup, reason))
 
 
 class BackupLocked(StorageError):

@@ -88,7 +88,7 @@ async def with_plugins_at_work(
     home: Home, plugin_server: PluginServer, proxy: FaultProxy
 ) -> tuple[ServerProcess, Rule]:
     """A server in the middle of a backup whose actions run in two programs."""
-    held = proxy.rules.add(Stall(), method="GET", path=f"^/api/v1/namespaces/{home.namespace}/secrets$")
+    held = proxy.rules.add(Stall(), method="GET", path=f"^/api/v1/namespaces/{home.namespace}/configmaps$")
     server = await plugin_server(via=proxy)
     await server.ready()
     await home.create_backup("b1")

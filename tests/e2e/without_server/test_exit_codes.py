@@ -334,7 +334,7 @@ async def test_clusters_that_cannot_be_reached_end_with_1(
         (rejected, "Unauthorized"),
         (untrusted, f"the certificate of {control_plane.url} is not trusted: "),
         (kubeconfig("broken", "{"), "is not valid YAML"),
-        (kubeconfig("empty", ""), "current-context is not set"),
+        (kubeconfig("empty", ""), "there is no context in it"),
         (tmp_path / "missing", "no such file"),
     ):
         outcome = await pinnace_for(str(location), kubeconfig=path)("backup", "create", "b1")

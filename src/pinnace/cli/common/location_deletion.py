@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.retention.holds import refusal
 from pinnace.api.values.counts import counted
 from pinnace.cli.common.holds import hold_in_location
 from pinnace.cli.errors import CommandError
@@ -76,7 +77,7 @@ class LocationDeleter:
     async def _delete_backup(self, name: str) -> str:
         store = self._backend.store
         if (reason := await hold_in_location(self._backend, name)) is not None:
-            raise BackupHeld(name, reason)
+            raise BackupHeld(refusal(name, reason))
         await store.check_deletable(name)
         # The volume data first: only the files of the backup tell where it is.
         await self._delete_volume_data(self._backend, name)

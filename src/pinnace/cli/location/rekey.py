@@ -22,5 +22,15 @@ rekey = lazy_command(
             "Let the recipients of PINNACE_RECIPIENTS open all backups",
             "pinnace --location ./backups --identity-file key.txt backup-location rekey",
         ),
+        (
+            "The same in a bucket, by a key of the cloud",
+            "pinnace --location 's3://bucket/prefix?encryption.kms=awskms:///alias/backups'"
+            " backup-location rekey",
+        ),
+        (
+            "With the recipients in the URL of the location",
+            "pinnace --location 's3://bucket/prefix?encryption.recipients=age1...' --identity-file key.txt"
+            " backup-location rekey",
+        ),
     ),
 )

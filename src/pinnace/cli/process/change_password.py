@@ -36,5 +36,9 @@ change_password = lazy_command(
             "pinnace --location ./backups repo change-password --restic-password-file ./password"
             " --new-password-file ./new-password",
         ),
+        (
+            "Of the repositories of a location that has a password of its own",
+            "pinnace repo change-password --storage-location offsite",
+        ),
     ),
 )

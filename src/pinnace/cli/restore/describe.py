@@ -1,6 +1,7 @@
 """`restore describe` as text. (docs/spec: CLI 5.3)"""
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.resuming import why_not_resumable
 from pinnace.api.values.shell_words import as_name
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import later, parts, volume_infos
@@ -24,6 +25,8 @@ def describe_restore(restore: JSONObject, facts: DescribedRestore, view: View) -
     if head.progress is not None and head.progress.known:
         parts.progress(sheet, head.progress, "restored", "restored", activity.described(made.status))
     parts.failure_reason(sheet, head)
+    if not why_not_resumable(restore):
+        sheet.field("Continue with", view.command_line("restore", "resume", *as_name(head.metadata["name"])))
     sheet.line()
     sheet.field("Started", head.started)
     sheet.field("Completed", head.completed)

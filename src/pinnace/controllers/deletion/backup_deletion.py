@@ -21,6 +21,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
+from pinnace.api.retention.holds import refusal
 from pinnace.api.values.times import later
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
@@ -48,7 +49,7 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import BackupHeld, BackupLocked, StorageError, UnreadableObject
+from pinnace.storage.errors import BackupLocked, StorageError, UnreadableObject
 from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)
@@ -147,7 +148,7 @@ class BackupDeletionReconciler:
             await self._delete_requests(request.metadata.labels)
             return
         if (reason := backup.metadata.annotations.get(labels.HOLD)) is not None:
-            raise Refusal(str(BackupHeld(backup.metadata.name, reason)))
+            raise Refusal(refusal(backup.metadata.name, reason))
         if backup.status.start_timestamp is None:
             # It never began, so nothing was stored of it; its location need not even exist. (CTL 6.6)
             await self._begin(request, backup)
@@ -165,7 +166,7 @@ class BackupDeletionReconciler:
                 log.warning("The files in the location are another backup's and are left alone")
             else:
                 if (hold := await store.read_hold(backup.metadata.name)) is not None and hold.held:
-                    raise Refusal(str(BackupHeld(backup.metadata.name, hold.reason)))
+                    raise Refusal(refusal(backup.metadata.name, hold.reason))
                 trusted = not tenant_of(location.metadata)
                 errors = await self._delete_stored(
                     request, backup, _Opened(store, plugins, read), trusted=trusted

@@ -21,7 +21,6 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import BackupPhase
 from pinnace.api.resuming import MOST_RESUMES, times_resumed
 from pinnace.api.values.digits import is_digits
-from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import format_time, known_time
 from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared.locations import LocationStores
@@ -198,8 +197,6 @@ class Settler:
                 }
             }
             if resource == RESTORES:
-                resume = f"`pinnace restore resume {argument(obj['metadata']['name'])}` continues it"
-                patch["status"]["failureReason"] = f"{why}; {resume}"
                 patch["metadata"] = {"annotations": {INTERRUPTED: "true", RESUME_REQUESTED: None}}
             # Before the object ends: no server looks at it again after that.
             await self._cancel_transfers(resource, obj, why)
