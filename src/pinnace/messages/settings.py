@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.strict_yaml import read_yaml
+from pinnace.api.values.digits import is_digits
 from pinnace.messages.errors import MessageSettingsError
 from pinnace.messages.problem import Cause
 from pinnace.store_access.addresses import parse_allowed
@@ -259,7 +260,7 @@ def _smtp(found: Any, place: str, *, of_tenant: bool) -> SmtpSettings:
     host, port_text = mail.line("host", default=None), mail.line("port", default="587")
     if not _HOST.fullmatch(host):
         raise mail.wrong("host", "must be the name or address of a host")
-    if not (port_text.isascii() and port_text.isdecimal() and 0 < int(port_text[:6]) < 65536):
+    if not (is_digits(port_text) and 0 < int(port_text[:6]) < 65536):
         raise mail.wrong("port", "must be a number from 1 to 65535")
     port = int(port_text)
     tls = mail.line("tls", default="implicit" if port == 465 else "starttls")

@@ -9,7 +9,7 @@ def test_without_arguments_all_short_scenarios_run() -> None:
     options = parse([])
     assert (options.objects, options.namespaces, options.runs) == (10_000, 50, 5)
     first = ["backup", "restore", "memory", "dry-run", "start", "idle"]
-    assert options.only == [*first, "restic", "kopia", "plugins", "nonadmin", "browse"]
+    assert options.only == [*first, "restic", "kopia", "plugins", "nonadmin", "browse", "encryption"]
     assert options.browse_objects == 100_000
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from pinnace.api.values.digits import is_digits
 from pinnace.messages.errors import SinkError
 from pinnace.messages.problem import Notification
 from pinnace.messages.settings import SmtpSettings
@@ -162,7 +163,7 @@ class _Dialogue:
         lines: list[str] = []
         for _ in range(_MOST_LINES):
             line = (await self._reader.readuntil(b"\n")).decode("ascii", "replace").rstrip("\r\n")
-            if len(line) < 3 or not (line[:3].isascii() and line[:3].isdecimal()):
+            if len(line) < 3 or not is_digits(line[:3]):
                 raise SinkError(f"mail server {self._host} answered {what} with no SMTP reply")
             lines.append(line[4:])
             if line[3:4] != "-":
