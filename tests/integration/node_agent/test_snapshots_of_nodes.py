@@ -167,17 +167,17 @@ async def check_fast_clones(stage: Stage, source: Node) -> None:
             "nodeSelectorTerms"
         ]
         assert {"key": HOSTNAME, "operator": "NotIn", "values": [source.name]} in term["matchExpressions"]
-        uploads = await uploads_of(stage, "clone")
-        await eventually(lambda: is_shared(stage, uploads))
-        for upload in uploads:
+        await eventually(lambda: is_shared(stage, "clone"))
+        for upload in await uploads_of(stage, "clone"):
             name = upload["metadata"]["name"]
             await stage.client.patch(DATA_UPLOADS, name, {"spec": {"cancel": True}}, stage.site.namespace)
         await ended(stage, "backups", "clone")
     assert await stage.client.list_all(SECRETS, stage.site.namespace, label_selector=labels.COPIED_FOR) == []
 
 
-async def is_shared(stage: Stage, uploads: list[JSONObject]) -> bool:
-    """Whether a copy of the Secret has all these DataUploads as its owners."""
+async def is_shared(stage: Stage, backup: str) -> bool:
+    """Whether a copy of the Secret has both DataUploads of a backup as its owners."""
+    uploads = await uploads_of(stage, backup)
     found = await stage.client.list_all(SECRETS, stage.site.namespace, label_selector=labels.COPIED_FOR)
     owners = {owner["uid"] for copy in found for owner in copy["metadata"]["ownerReferences"]}
     return len(uploads) == 2 and owners == {upload["metadata"]["uid"] for upload in uploads}
