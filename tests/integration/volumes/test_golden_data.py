@@ -165,6 +165,10 @@ BY_THE_BLOCK_MOVER: Final = {
 """
 
 
+DEVICE_BYTES = 2_621_440
+"""The size of the volumes in Block mode in the buckets; a smaller device is refused."""
+
+
 @pytest.fixture(scope="session")
 def program() -> str:
     """Found before a test has a home of its own."""
@@ -224,7 +228,7 @@ async def _compare(lab: Lab, kopia: Kopia, written: Written) -> None:
     if written.device is not None:
         snapshot, checksum = written.device
         device = lab.work.parent / "device"
-        device.touch()
+        device.write_bytes(bytes(DEVICE_BYTES))
         await kopia.fill(place, snapshot, Target(path=device))
         assert hashlib.sha256(device.read_bytes()).hexdigest() == checksum
 
