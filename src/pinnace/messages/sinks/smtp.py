@@ -113,7 +113,7 @@ class _Dialogue:
                 await made._command("STARTTLS", "STARTTLS", 220)
                 await made._encrypt(context)
                 await made._ehlo()
-        except BaseException:
+        except BaseException:  # cancellation too: the connection must not stay open; passed on
             made.close()
             raise
         return made
