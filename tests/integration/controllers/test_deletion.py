@@ -1,5 +1,6 @@
 """Deleting backups through a running server."""
 
+import asyncio
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -54,6 +55,7 @@ async def test_a_backup_goes_with_its_restores_and_its_requests(
     backup = await site.reached("backups", "b1", "Completed")
     await site.create("restores", "r1", spec={"backupName": "b1"})
     await site.reached("restores", "r1", "Completed")
+    await eventually(lambda: has_no_journal(folder))  # which goes once the end is stored
     # Tarball, index, log, results, five lists and metadata; log, results, resource list, volumes, outcomes.
     assert [len(list(folder.rglob(f"{run}/*"))) for run in ("backups/b1", "restores/r1")] == [10, 5]
     await site.create("deletebackuprequests", "q1", **request_for(backup))
@@ -247,3 +249,8 @@ async def test_what_the_rules_of_a_schedule_do_not_keep_goes_with_its_files(site
 def annotated(notes: dict[str, str]) -> dict[str, Any]:
     """The patch that sets annotations."""
     return {"metadata": {"annotations": notes}}
+
+
+async def has_no_journal(folder: Path) -> bool:
+    """Whether no restore of a location can still be resumed."""
+    return not await asyncio.to_thread(lambda: list(folder.rglob("*-pinnace-journal-*")))
