@@ -244,7 +244,7 @@ async def left_over(stage: Stage, storage: CSICluster) -> list[str]:
     found = []
     for kind in (PERSISTENT_VOLUME_CLAIMS, PODS, storage.kinds.snapshots):
         found += await stage.client.list_all(kind, stage.site.namespace, label_selector="role!=node-agent")
-    found += await stage.client.list_all(storage.kinds.contents)
+    found += await storage.contents(stage.app, stage.site.namespace)
     return [f"{obj['kind']} {obj['metadata']['name']}" for obj in found]
 
 

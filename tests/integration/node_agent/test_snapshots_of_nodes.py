@@ -255,7 +255,7 @@ async def check_nothing_is_left(stage: Stage, storage: CSICluster) -> None:
     left: list[object] = []
 
     async def is_gone() -> bool:
-        left[:] = [*storage.snapshots(), *await stage.client.list_all(storage.kinds.contents)]
+        left[:] = [*storage.snapshots(), *await storage.contents(stage.app, stage.site.namespace)]
         return not left
 
     await eventually(is_gone, seen=left)

@@ -1,5 +1,8 @@
 """The disk under a location goes away and comes back."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,7 +10,7 @@ from pinnace.api.values.times import parse_time
 from tests.integration.scenario.fleet import Cluster, serving
 from tests.support.clock import FakeClock
 from tests.support.servers.sites import Site
-from tests.support.waiting import eventually
+from tests.support.waiting import POLL_SECONDS, eventually
 
 
 def move(source: Path, target: Path) -> None:
@@ -20,6 +23,22 @@ def is_there(folder: Path) -> bool:
 
 def files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+@asynccontextmanager
+async def passing(clock: FakeClock) -> AsyncIterator[None]:
+    """Let time pass beside the test: work that failed is tried again only then."""
+
+    async def pass_on() -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            clock.turn(1)
+
+    turning = asyncio.create_task(pass_on())
+    try:
+        yield
+    finally:
+        turning.cancel()
 
 
 async def test_backups_stay_while_their_folder_is_unmounted(site: Site) -> None:
@@ -38,7 +57,7 @@ async def test_backups_stay_while_their_folder_is_unmounted(site: Site) -> None:
 
         await eventually(check)
 
-    async with serving(cluster):
+    async with serving(cluster), passing(clock):
         await site.create("backups", "before", spec=site.maps_of())
         await site.reached("backups", "before", "Completed")
         stored = files(folder)

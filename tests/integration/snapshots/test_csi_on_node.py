@@ -65,11 +65,11 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
     assert (status["phase"], status.get("errors", 0)) == ("Completed", 0)
     assert len(csi_storage.snapshots()) == 1
     await eventually(lambda: _has_no_snapshots(csi_storage, home))
-    await eventually(lambda: _has_no_contents(csi_storage))
+    await eventually(lambda: _has_no_contents(csi_storage, home, node_namespace))
     gone = StoredSnapshot(driver=DRIVER, handle="never-taken")
     looked = await look_up_csi(client, csi_storage.kinds, [gone], ask_in=node_namespace)
     assert looked.unknown == [f"{gone}: its driver cannot tell whether a snapshot exists"]
-    await eventually(lambda: _has_no_contents(csi_storage))
+    await eventually(lambda: _has_no_contents(csi_storage, home, node_namespace))
     assert len(csi_storage.snapshots()) == 1
     await delete_namespace(client, home)
     assert len(csi_storage.snapshots()) == 1  # though the class says Delete
@@ -135,8 +135,8 @@ async def _has_no_snapshots(storage: CSICluster, namespace: str) -> bool:
     return await storage.client.list_all(storage.kinds.snapshots, namespace) == []
 
 
-async def _has_no_contents(storage: CSICluster) -> bool:
-    return await storage.client.list_all(storage.kinds.contents) == []
+async def _has_no_contents(storage: CSICluster, *namespaces: str) -> bool:
+    return await storage.contents(*namespaces) == []
 
 
 async def _is_empty(storage: CSICluster) -> bool:

@@ -94,6 +94,11 @@ class CSICluster:
         self.driver = driver
         self._directory = node.root / driver.directory.lstrip("/")
 
+    async def contents(self, *namespaces: str) -> list[JSONObject]:
+        """The contents of snapshots of these namespaces. Other tests may have left some for ever."""
+        listed = await self.client.list_all(self.kinds.contents)
+        return [each for each in listed if each["spec"]["volumeSnapshotRef"].get("namespace") in namespaces]
+
     def snapshots(self) -> list[str]:
         """The snapshots that the storage has."""
         return self._listed("snapshots")

@@ -27,7 +27,7 @@ def kinds(version: str = "v1") -> SnapshotKinds:
 
 
 async def ensure_snapshot_crds(client: KubeClient) -> SnapshotKinds:
-    """Return when the kinds are served in v1; only the first call of a cluster makes them."""
+    """Return when the kinds are served in v1 and discovered; only the first call of a cluster makes them."""
     for plural, kind, scope in _KINDS:
         try:
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, _definition(plural, kind, scope))
@@ -41,7 +41,8 @@ async def ensure_snapshot_crds(client: KubeClient) -> SnapshotKinds:
                 await client.list_all(resource)
         except NotFound:
             return False
-        return True
+        # Discovery follows a moment later.
+        return SnapshotKinds.served(await Discovery.load(client)) is not None
 
     await eventually(served)
     return found
