@@ -12,6 +12,7 @@ import msgspec
 from pinnace.api import GROUP
 from pinnace.api.labels import (
     GLOBAL_VOLUME_POLICIES,
+    OWN_TTL,
     SOURCE_CLUSTER_ADDRESS,
     SOURCE_CLUSTER_GIT_VERSION,
     SOURCE_CLUSTER_MAJOR_VERSION,
@@ -110,6 +111,8 @@ def prepare_backup(
         **prepared.metadata.labels,
         STORAGE_LOCATION: label_value(spec.storage_location),
     }
+    if prepared.metadata.annotations.get(OWN_TTL) == "":
+        prepared.metadata.annotations[OWN_TTL] = str(defaults.backup_ttl)
     prepared.metadata.annotations = {
         **prepared.metadata.annotations,
         SOURCE_CLUSTER_GIT_VERSION: server_version.git_version,

@@ -7,13 +7,13 @@ from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.values.counts import counted
 from pinnace.api.values.times import format_time, known_time
 from pinnace.client.server_status import answered, ask_server, is_ours, older_side
+from pinnace.client.server_zone import DEPLOYMENT, zone_of_deployment
 from pinnace.doctor.findings import Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import DEPLOYMENTS, LEASES, NODES, APIResource
 from pinnace.notices.codes import Code
 from pinnace.runtime.lease import SERVER_LEASE
-from pinnace.server.zone import local_zone
 from pinnace.volumes.node_agents import NodeAgents
 
 CHECK = "server"
@@ -23,7 +23,6 @@ RIGHTS = (
 """The rights that the check of the server needs in its namespace."""
 AGENTS = "node agents"
 ANSWER_SECONDS = 5.0
-DEPLOYMENT = "velero"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +59,7 @@ class ServerFacts:
     @property
     def zone(self) -> tzinfo:
         """The time zone of its schedules: UTC, as in the image, unless the Deployment sets TZ."""
-        containers = objects(self.deployment, "spec", "template", "spec", "containers")
-        given = [each for container in containers[:1] for each in objects(container, "env")]
-        name = next((text(each, "value") for each in given if each.get("name") == "TZ"), "")
-        return local_zone({"TZ": name})
+        return zone_of_deployment(self.deployment)
 
     @property
     def image(self) -> str:

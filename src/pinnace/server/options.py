@@ -9,7 +9,7 @@ from typing import Final
 from pinnace.api.values.durations import Duration
 from pinnace.controllers.shared.options import ControllerOptions
 from pinnace.runtime.leader import LEASE_SECONDS
-from pinnace.server.zone import local_zone
+from pinnace.runtime.zone import local_zone
 
 CLIENT_QPS: Final = 20.0
 CLIENT_BURST: Final = 30

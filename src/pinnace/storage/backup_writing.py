@@ -14,6 +14,7 @@ import msgspec
 from pinnace.aio.blocking import finish, in_thread
 from pinnace.api.retention.holds import refusal
 from pinnace.api.retention.locking import lock_end
+from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.signing.envelope import sign
@@ -280,7 +281,7 @@ class BackupWriting(BackupReading):
         except StorageError as error:
             _logger.warning("Backup %s is not noted as the newest one: %s", added.backup, error)
 
-    async def _note_removal(self, backup: str) -> None:
+    async def _note_removal(self, backup: str, reason: RemovalReason) -> None:
         """Store a signed note that a signed backup is removed; without a key it will count as vanished."""
         key = self._signatures.key
         if key is None:
@@ -291,7 +292,7 @@ class BackupWriting(BackupReading):
             return  # not ours: a note would say that it was
         if manifest is not None:
             link = Link(backup, manifest.digest)
-            envelope = await self._signed(removal_payload(link, manifest, self._clock.now()), key)
+            envelope = await self._signed(removal_payload(link, reason, self._clock.now()), key)
             await self._put(self._layout.removal_note(link.sha256), envelope)
 
     async def _put_log(self, backup: str, log: Path | bytes | _Parked | None, upload: "_Upload") -> None:
@@ -363,10 +364,13 @@ class BackupWriting(BackupReading):
         self._check_writable(f"release backup {backup}")
         await self._store.delete(self._layout.hold(backup))
 
-    async def delete_backup(self, backup: str) -> None:
+    async def delete_backup(self, backup: str, *, reason: RemovalReason = RemovalReason.REQUEST) -> None:
         """Delete all files of a backup, known or not; nothing there is success. (docs/spec: STO 6, BEY 11.1)
 
         Where files are held, their versions are deleted, as a deletion of a key only hides it.
+
+        Args:
+            reason: what the signed note of the removal says.
 
         Raises:
             ReadOnlyLocation: the location is read-only.
@@ -378,7 +382,7 @@ class BackupWriting(BackupReading):
         if (hold := await self.read_hold(backup)) is not None and hold.held:
             raise BackupHeld(refusal(backup, hold.reason))
         versions = await self._deletable_versions(backup)
-        await self._note_removal(backup)
+        await self._note_removal(backup, reason)
         self._files.forget(backup)
         if versions:
             await self._delete_versions(versions, self._layout.backup_metadata(backup))

@@ -12,6 +12,7 @@ import orjson
 from pinnace._version import __version__
 from pinnace.api.labels import SOURCE_CLUSTER_UID
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.values.times import format_time
 from pinnace.signing.envelope import verify
 from pinnace.signing.errors import BadEnvelope
@@ -139,15 +140,13 @@ def read_manifest(envelope: bytes, trusted: Iterable[PublicKey], backup: str) ->
     )
 
 
-def removal_payload(link: Link, manifest: Manifest, now: datetime) -> bytes:
-    """The statement that a backup is removed, to be signed: as it had expired, or on request."""
-    expires = str(manifest.predicate.get("expires", ""))
-    reason = "expiry" if expires and expires <= format_time(now) else "request"
+def removal_payload(link: Link, reason: RemovalReason, now: datetime) -> bytes:
+    """The statement that a backup is removed, and why, to be signed."""
     return encode_statement(
         Statement(
             subject=[SignedFile(name=link.backup, digest={"sha256": link.sha256})],
             predicate_type=REMOVAL_NOTE,
-            predicate={"reason": reason, "removed": format_time(now), "pinnace": __version__},
+            predicate={"reason": str(reason), "removed": format_time(now), "pinnace": __version__},
         )
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pinnace.api.codec import encode, merge_patch
+from pinnace.api.labels import OWN_TTL
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.phases import BackupPhase
@@ -82,6 +83,16 @@ def test_the_ttl_determines_the_expiration(ttl: Duration, written: str, lifetime
     assert prepared.status.expiration == START + lifetime
     assert (prepared.status.version, prepared.status.format_version) == (1, "1.1.0")
     assert prepared.status.start_timestamp == START
+
+
+@pytest.mark.parametrize(("own", "noted"), [("", "24h0m0s"), ("48h", "48h"), (None, None)])
+def test_a_backup_of_rules_notes_the_default_ttl_where_its_template_sets_none(
+    own: str | None, noted: str | None
+) -> None:
+    metadata = ObjectMeta(name="b1", annotations={} if own is None else {OWN_TTL: own})
+    given = Backup(metadata=metadata, spec=BackupSpec(ttl=Duration.hours(87672)))
+    prepared = prepare(backup=given, backup_ttl=Duration.hours(24))
+    assert prepared.metadata.annotations.get(OWN_TTL) == noted
 
 
 def test_a_negative_ttl_is_refused_and_the_backup_is_kept_for_the_default_ttl() -> None:

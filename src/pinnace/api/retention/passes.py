@@ -101,11 +101,20 @@ def one_pass(
 
 def zone_of(schedule: JSONObject, default: tzinfo) -> tzinfo:
     """The zone of a Schedule, which its expression may name."""
+    return _own_zone(schedule) or default
+
+
+def names_zone(schedule: JSONObject) -> bool:
+    """Whether the expression of a Schedule names a zone."""
+    return _own_zone(schedule) is not None
+
+
+def _own_zone(schedule: JSONObject) -> tzinfo | None:
     try:
         cron = read_schedule(text(schedule, "spec", "schedule"))
     except CronError:
-        return default
-    return cron.own if isinstance(cron, Zoned) else default
+        return None
+    return cron.own if isinstance(cron, Zoned) else None
 
 
 def names_being_deleted(requests: Sequence[JSONObject]) -> set[str]:

@@ -12,6 +12,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.retention.candidates import RetentionCandidate, Standing, Surroundings, candidate
 from pinnace.api.retention.deciding import decide
+from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.retention.rules import RetentionRules
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.counts import counted
@@ -65,7 +66,10 @@ def prune(ctx: click.Context, options: BackupPruneOptions) -> None:
         force=False,
         restic_password_file=options.restic_password_file,
     )
-    if errors := run_async(delete_objects(settings, BACKUP, deletion, going, volume_data=_VOLUME_DATA)):
+    deleting = delete_objects(
+        settings, BACKUP, deletion, going, volume_data=_VOLUME_DATA, reason=RemovalReason.RULE
+    )
+    if errors := run_async(deleting):
         raise CommandError(aggregate(errors))
 
 

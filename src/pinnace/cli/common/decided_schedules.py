@@ -15,6 +15,7 @@ from pinnace.api.retention.passes import (
     last_result,
     names_being_deleted,
     names_being_restored,
+    names_zone,
     one_pass,
 )
 from pinnace.api.retention.rules import RetentionError, RetentionRules
@@ -22,6 +23,7 @@ from pinnace.cli.common.retained import DecidedGroup, lines_of
 from pinnace.client.errors import ClientError
 from pinnace.client.interface import Backend
 from pinnace.client.server import ServerBackend
+from pinnace.client.server_zone import ServerZone, read_server_zone
 from pinnace.kube.errors import KubeError
 from pinnace.kube.identity import read_identity
 
@@ -32,12 +34,14 @@ class DecidedSchedule(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         groups: one for each location.
         announced: when the newest deletion that waits was announced; None if the server has announced none.
+        doubt: why days and weeks may be those of another time zone; empty if they are not.
     """
 
     schedule: JSONObject
     rules: RetentionRules
     groups: Sequence[DecidedGroup]
     announced: datetime | None
+    doubt: str = ""
 
     @property
     def waiting(self) -> int:
@@ -51,14 +55,19 @@ async def decided_schedule(backend: ServerBackend, schedule: JSONObject) -> Deci
     if rules is None:
         return None
     name = schedule["metadata"]["name"]
+    server = (
+        ServerZone(UTC) if names_zone(schedule) else await read_server_zone(backend.client, backend.namespace)
+    )
     backups = await backend.objects("backups", f"{labels.SCHEDULE_NAME}={labels.label_value(name)}")
-    found = one_pass(schedule, rules, backups, await surroundings(backend), zone=UTC)
+    found = one_pass(schedule, rules, backups, await surroundings(backend), zone=server.zone)
     stored = read_announced(text(schedule, "metadata", "annotations", labels.RETENTION_ANNOUNCED))
     return DecidedSchedule(
         schedule=schedule,
         rules=rules,
         groups=_groups(name, found),
         announced=max(stored.values(), default=None),
+        doubt=server.doubt
+        and f"days are counted in UTC, as the time zone of the server is not known: {server.doubt}",
     )
 
 
@@ -102,6 +111,8 @@ async def lines_of_rules(backend: Backend, schedule: JSONObject) -> list[str]:
     lines = [f"Retention:\t{found.rules}"]
     if status := status_of(schedule):
         lines.append(f"Retention Status:\t{status}")
+    if found.doubt:
+        lines.append(f"Retention Days:\t<{found.doubt}>")
     for group in found.groups:
         lines += [f"{group.title}:", *(f"\t{line}" for line in lines_of(group))]
     return lines

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import click
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.selection.selectors import Selector
 from pinnace.cli.common.get import say_why_empty, settings_for
 from pinnace.cli.common.options import DeleteOptions
@@ -37,6 +38,7 @@ class _Request:
     Attributes:
         selector: the label selector as text; empty for all.
         volume_data: the `VolumeDataDeletion`, as `module:function`; empty for kinds without such data.
+        reason: why they are deleted.
     """
 
     settings: Settings
@@ -44,6 +46,7 @@ class _Request:
     options: DeleteOptions
     selector: str
     volume_data: str
+    reason: RemovalReason = RemovalReason.REQUEST
 
 
 def delete(ctx: click.Context, noun: str, volume_data: str, options: DeleteOptions) -> None:
@@ -77,10 +80,18 @@ def delete(ctx: click.Context, noun: str, volume_data: str, options: DeleteOptio
 
 
 async def delete_objects(
-    settings: Settings, kind: PrintedKind, options: DeleteOptions, names: Sequence[str], *, volume_data: str
+    settings: Settings,
+    kind: PrintedKind,
+    options: DeleteOptions,
+    names: Sequence[str],
+    *,
+    volume_data: str,
+    reason: RemovalReason,
 ) -> list[str]:
     """Delete the objects of these names, which the user has confirmed. Returns the errors."""
-    request = _Request(settings=settings, kind=kind, options=options, selector="", volume_data=volume_data)
+    request = _Request(
+        settings=settings, kind=kind, options=options, selector="", volume_data=volume_data, reason=reason
+    )
     async with _open_deleter(request, names_place=True) as deleter:
         errors = []
         for name in names:
@@ -198,7 +209,7 @@ async def _open_deleter(request: _Request, *, names_place: bool = False) -> Asyn
         ) as local:
             if names_place:
                 complain(f"Deleting from {local.title}.")
-            yield LocationDeleter(local, kind, delete_volume_data=delete_volume_data)
+            yield LocationDeleter(local, kind, delete_volume_data=delete_volume_data, reason=request.reason)
     else:
         from pinnace.cli.common.cluster import say_cluster
         from pinnace.cli.common.server_deletion import ServerDeleter
@@ -209,4 +220,4 @@ async def _open_deleter(request: _Request, *, names_place: bool = False) -> Asyn
             if names_place:
                 say_cluster(client, "Deleting from")
             server = ServerBackend(client, settings.namespace, caller())
-            yield ServerDeleter(server, kind, force=options.force)
+            yield ServerDeleter(server, kind, force=options.force, reason=request.reason)

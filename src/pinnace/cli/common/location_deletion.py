@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.retention.holds import refusal
+from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.values.counts import counted
 from pinnace.cli.common.holds import hold_in_location
 from pinnace.cli.errors import CommandError
@@ -21,11 +22,17 @@ class LocationDeleter:
     """Deletes the files of one kind, by directory: damaged and unfinished backups can be deleted too."""
 
     def __init__(
-        self, backend: LocationBackend, kind: PrintedKind, *, delete_volume_data: DeleteVolumeData
+        self,
+        backend: LocationBackend,
+        kind: PrintedKind,
+        *,
+        delete_volume_data: DeleteVolumeData,
+        reason: RemovalReason,
     ) -> None:
         self._backend = backend
         self._kind = kind
         self._delete_volume_data = delete_volume_data
+        self._reason = reason
         self._restores: dict[str, str | None] | None = None
 
     async def named(self, name: str) -> JSONObject:
@@ -84,7 +91,7 @@ class LocationDeleter:
         for restore, backup in (await self._backups_of_restores()).items():
             if backup == name:
                 await store.delete_restore(restore)
-        await store.delete_backup(name)
+        await store.delete_backup(name, reason=self._reason)
         return 'Backup "{}" deleted'
 
     async def _backups_of_restores(self) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.retention.holds import hold_of, refusal
+from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.values.counts import counted
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode, BackupStorageLocationPhase
@@ -30,12 +31,16 @@ class ServerDeleter:
 
     Args:
         force: leave behind volume data of backups that the server cannot delete. (docs/adr/021)
+        reason: why backups are removed.
     """
 
-    def __init__(self, backend: ServerBackend, kind: PrintedKind, *, force: bool) -> None:
+    def __init__(
+        self, backend: ServerBackend, kind: PrintedKind, *, force: bool, reason: RemovalReason
+    ) -> None:
         self._backend = backend
         self._kind = kind
         self._force = force
+        self._reason = reason
         self._absence: str | None = None
 
     async def named(self, name: str) -> JSONObject:
@@ -63,7 +68,7 @@ class ServerDeleter:
         client, namespace, name = self._backend.client, self._backend.namespace, obj["metadata"]["name"]
         if self._kind == BACKUP:
             await self._refuse(obj)
-            request = deletion_request(obj, namespace, force=self._force)
+            request = deletion_request(obj, namespace, force=self._force, reason=self._reason)
             await client.create(DELETE_BACKUP_REQUESTS, request, namespace)
             await self._warn_of_location(name, text(obj, "spec", "storageLocation"))
             if self._absence is None:
@@ -154,7 +159,13 @@ class ServerDeleter:
         return lines
 
 
-def deletion_request(backup: JSONObject, namespace: str, *, force: bool = False) -> JSONObject:
+def deletion_request(
+    backup: JSONObject,
+    namespace: str,
+    *,
+    force: bool = False,
+    reason: RemovalReason = RemovalReason.REQUEST,
+) -> JSONObject:
     """The DeleteBackupRequest for a Backup. (docs/spec: API 9.1)"""
     name, uid = backup["metadata"]["name"], backup["metadata"].get("uid") or ""
     metadata: JSONObject = {
@@ -162,8 +173,11 @@ def deletion_request(backup: JSONObject, namespace: str, *, force: bool = False)
         "namespace": namespace,
         "labels": {labels.BACKUP_NAME: labels.label_value(name), labels.BACKUP_UID: uid},
     }
-    if force:
-        metadata["annotations"] = {labels.FORCE_DELETION: "true"}
+    notes = {labels.FORCE_DELETION: "true"} if force else {}
+    if reason != RemovalReason.REQUEST:
+        notes[labels.REMOVAL_REASON] = str(reason)
+    if notes:
+        metadata["annotations"] = notes
     return {
         "apiVersion": "velero.io/v1",
         "kind": "DeleteBackupRequest",

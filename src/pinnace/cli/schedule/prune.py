@@ -12,7 +12,7 @@ class SchedulePruneOptions(DataOptions):
 
     The server deletes by itself what no rule keeps. More than ten deletions at once that nobody could expect
     wait for a day, or until this command has confirmed them. Without names: all schedules with rules. Days
-    and weeks are those of the time zone in the schedule's expression, and of UTC without one.
+    and weeks are those of the time zone in the schedule's expression, or else of the server.
     """
 
     names: Sequence[str] = arguments("[NAME...]")

@@ -28,6 +28,8 @@ def prune(ctx: click.Context, options: SchedulePruneOptions) -> None:
     settings = server_settings(ctx, "schedule prune")
     found, problems = run_async(_decided(settings, list(dict.fromkeys(options.names))))
     print_groups([group for each in found for group in each.groups], options.output_format)
+    for doubt in dict.fromkeys(each.doubt for each in found if each.doubt):
+        complain(f"NOTE: {doubt}.")
     if not found and not problems:
         complain("No schedule has rules of retention.")
     if problems:

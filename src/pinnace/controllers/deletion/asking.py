@@ -3,21 +3,32 @@
 Shared by what deletes by age and what deletes by rules; both look at the Backup itself before.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 
-from pinnace.api import API_VERSION
+from pinnace.api import API_VERSION, labels
+from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.retention.holds import held, hold_of
+from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode, BackupStorageLocationPhase
 from pinnace.controllers.deletion.scope import request_labels
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import PASSING_ERRORS, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DELETE_BACKUP_REQUESTS
+from pinnace.runtime.controller import Controller, Result, Resync
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import get_logger
+from pinnace.runtime.queue import RateLimitedQueue
 from pinnace.storage.backup_store import BackupStore
+
+log = get_logger(__name__)
 
 
 class LocationObstacle(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +45,10 @@ class LocationObstacle(msgspec.Struct, frozen=True, kw_only=True):
     is_wanted: bool = False
 
 
+_BECAUSE: Final = {
+    RemovalReason.EXPIRY: "Backup has expired",
+    RemovalReason.RULE: "No rule keeps the backup",
+}
 _NOT_FOUND: Final = LocationObstacle(label="BSLNotFound", reason="its storage location does not exist")
 _READ_ONLY: Final = LocationObstacle(
     label="BSLReadOnly", reason="its storage location is read-only", is_wanted=True
@@ -58,15 +73,17 @@ async def location_obstacle(client: KubeClient, namespace: str, location: str) -
     return None
 
 
-async def held_reason(obj: JSONObject, store: BackupStore) -> str:
+async def _held_reason(obj: JSONObject, store: BackupStore | None) -> str:
     """That a backup is held, by its object or a file beside it; empty if it is not. Raises StorageError."""
     if (reason := hold_of(obj)) is not None:
         return held(reason)
+    if store is None:
+        return ""
     hold = await store.read_hold(text(obj, "metadata", "name"))
     return held(hold.reason) if hold is not None and hold.held else ""
 
 
-async def is_requested(client: KubeClient, namespace: str, backup: Backup) -> bool:
+async def _is_requested(client: KubeClient, namespace: str, backup: Backup) -> bool:
     """Whether a deletion of the Backup is asked for and has not ended."""
     selector = ",".join(f"{name}={value}" for name, value in request_labels(backup).items())
     requests = await client.list_all(DELETE_BACKUP_REQUESTS, namespace, label_selector=selector)
@@ -74,14 +91,57 @@ async def is_requested(client: KubeClient, namespace: str, backup: Backup) -> bo
     return any(phase != DeleteBackupRequestPhase.PROCESSED for phase in phases)
 
 
-async def request_deletion(client: KubeClient, namespace: str, backup: Backup) -> None:
-    """Create a DeleteBackupRequest for the Backup."""
-    name = backup.metadata.name
-    metadata = {"generateName": f"{name}-", "namespace": namespace, "labels": request_labels(backup)}
+async def ask_for_deletion(
+    scope: Scope, obj: JSONObject, store: BackupStore | None, reason: RemovalReason
+) -> bool:
+    """Create a DeleteBackupRequest for a Backup, unless it is held or one is being worked on.
+
+    Args:
+        store: where a hold may be beside the backup; None if that is left to the deletion, which asks again.
+
+    Returns:
+        Whether a request was made.
+
+    Raises:
+        StorageError: the location cannot be asked for holds.
+    """
+    why, name = _BECAUSE[reason], obj["metadata"]["name"]
+    if held := await _held_reason(obj, store):
+        log.info(f"{why}, and it stays", backup=name, reason=held)
+        return False
+    backup = decode(Backup, obj)
+    if await _is_requested(scope.client, scope.namespace, backup):
+        return False
+    metadata = {
+        "generateName": f"{name}-",
+        "namespace": scope.namespace,
+        "labels": request_labels(backup),
+        "annotations": {labels.REMOVAL_REASON: str(reason)},
+    }
     request = {
         "apiVersion": API_VERSION,
         "kind": DELETE_BACKUP_REQUESTS.kind,
         "metadata": metadata,
         "spec": {"backupName": name},
     }
-    await client.create(DELETE_BACKUP_REQUESTS, request, namespace)
+    await scope.client.create(DELETE_BACKUP_REQUESTS, request, scope.namespace)
+    log.info(f"{why}, requested its deletion", backup=name)
+    return True
+
+
+def asking_controller(
+    parts: Parts,
+    name: str,
+    reconcile: Callable[[Key], Awaitable[Result]],
+    look_at_all: Callable[[], Awaitable[None]],
+    queue: RateLimitedQueue[Key],
+) -> Controller:
+    """A controller that asks for deletions; all that it may concern is looked at again and again."""
+    return Controller(
+        name,
+        reconcile,
+        workers=MAIN_WORKERS,
+        resync=Resync(look_at_all, parts.options.gc_frequency.total_seconds()),
+        clock=parts.scope.clock,
+        queue=queue,
+    )

@@ -22,6 +22,7 @@ from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
 from pinnace.api.retention.holds import refusal
+from pinnace.api.retention.removal import RemovalReason, removal_reason
 from pinnace.api.values.times import later
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
@@ -101,7 +102,7 @@ class BackupDeletionReconciler:
         backup = str(Key(key.namespace, request.spec.backup_name))
         with bound_fields(backup=backup):
             try:
-                await self._process(request)
+                await self._process(request, removal_reason(obj))
             except Refusal as refusal:
                 log.warning("Backup is not deleted", reason=str(refusal))
                 await self._processed(request, [str(refusal)])
@@ -134,7 +135,7 @@ class BackupDeletionReconciler:
             if processed and created is not None and later(created, KEPT) <= self.scope.clock.now():
                 await delete_if_there(self.scope.client, DELETE_BACKUP_REQUESTS, Key.of(obj))
 
-    async def _process(self, request: DeleteBackupRequest) -> None:
+    async def _process(self, request: DeleteBackupRequest, why: RemovalReason) -> None:
         if not request.spec.backup_name:
             raise Refusal("spec.backupName is required")
         await self._delete_other_requests(request)
@@ -169,7 +170,7 @@ class BackupDeletionReconciler:
                     raise Refusal(refusal(backup.metadata.name, hold.reason))
                 trusted = not tenant_of(location.metadata)
                 errors = await self._delete_stored(
-                    request, backup, _Opened(store, plugins, read), trusted=trusted
+                    request, backup, _Opened(store, plugins, read, why), trusted=trusted
                 )
         await self._end(request, backup, errors)
 
@@ -222,7 +223,7 @@ class BackupDeletionReconciler:
         forgotten = not errors
         errors += await self._delete_restores(store, backup)
         if forgotten:  # else the next try must find in these files what is still to be forgotten
-            errors += await self._delete_files(opened.store, backup)
+            errors += await self._delete_files(opened, backup)
         return errors
 
     async def _cancel_operations(self, store: BackupStore, plugins: PluginSession, backup: Backup) -> None:
@@ -329,9 +330,9 @@ class BackupDeletionReconciler:
                 errors.append(f"error deleting restore {key}: {error}")
         return errors
 
-    async def _delete_files(self, store: BackupStore, backup: Backup) -> list[str]:
+    async def _delete_files(self, opened: "_Opened", backup: Backup) -> list[str]:
         try:
-            await store.delete_backup(backup.metadata.name)
+            await opened.store.delete_backup(backup.metadata.name, reason=opened.reason)
         except StorageError as error:
             return [f"error deleting backup from backup storage: {error}"]
         return []
@@ -395,17 +396,19 @@ class BackupDeletionReconciler:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """Store, plugins and location of one deletion.
+    """Store, plugins, location and reason of one deletion.
 
     Attributes:
         store: the store of the location as it was read.
         plugins: those of this deletion.
         location: the BackupStorageLocation as it was read.
+        reason: why the backup is removed.
     """
 
     store: BackupStore
     plugins: PluginSession
     location: JSONObject
+    reason: RemovalReason
 
 
 def _writable(name: str, obj: JSONObject) -> BackupStorageLocation:

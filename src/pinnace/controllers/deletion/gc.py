@@ -13,21 +13,16 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
-from pinnace.api.retention.holds import hold_of
+from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.velero.backup import Backup
-from pinnace.controllers.deletion.asking import (
-    held_reason,
-    is_requested,
-    location_obstacle,
-    request_deletion,
-)
+from pinnace.controllers.deletion.asking import ask_for_deletion, asking_controller, location_obstacle
 from pinnace.controllers.shared.clocks import clock_doubt
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
-from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
+from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS
-from pinnace.runtime.controller import DONE, Controller, Result, Resync
+from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
@@ -79,9 +74,8 @@ class GCReconciler:
 
     async def reconcile(self, key: Key) -> Result:
         """One pass over one Backup, whatever its phase."""
-        client, namespace = self._scope.client, self._scope.namespace
         try:
-            obj = await client.get(BACKUPS, key.name, key.namespace)
+            obj = await self._scope.client.get(BACKUPS, key.name, key.namespace)
             backup = decode(Backup, obj)
         except NotFound:
             return DONE
@@ -93,13 +87,8 @@ class GCReconciler:
         if runs or not _is_expired(backup, self._scope.clock.now()) or self._is_doubtful():
             return DONE
         with bound_fields(backup=str(key)):
-            if (
-                await self._is_deletable(backup)
-                and not await self._is_held(obj, backup)
-                and not await is_requested(client, namespace, backup)
-            ):
-                await request_deletion(client, namespace, backup)
-                log.info("Backup has expired, requested its deletion")
+            if await self._is_deletable(backup):
+                await self._ask(obj, backup)
         return DONE
 
     def _is_doubtful(self) -> bool:
@@ -127,20 +116,18 @@ class GCReconciler:
             )
         return found is None
 
-    async def _is_held(self, obj: JSONObject, backup: Backup) -> bool:
-        """Whether a hold keeps the backup. A location that cannot be read is left to the deletion, which asks
-        again and says in its request what it waits for.
+    async def _ask(self, obj: JSONObject, backup: Backup) -> None:
+        """Ask for the deletion unless a hold keeps the backup. A location that cannot be read is left to the
+        deletion, which asks it again and says in its request what it waits for.
         """
-        if backup.status.start_timestamp is None:
-            return hold_of(obj) is not None
-        try:
-            async with self._locations.open(backup.spec.storage_location) as store:
-                reason = await held_reason(obj, store)
-        except StorageError:
-            return False
-        if reason:
-            log.info("Backup has expired, and is kept", reason=reason)
-        return bool(reason)
+        if backup.status.start_timestamp is not None:
+            try:
+                async with self._locations.open(backup.spec.storage_location) as store:
+                    await ask_for_deletion(self._scope, obj, store, RemovalReason.EXPIRY)
+                    return
+            except StorageError as error:
+                log.debug("Location of an expired backup cannot be asked for holds", error=error)
+        await ask_for_deletion(self._scope, obj, None, RemovalReason.EXPIRY)
 
     async def _note(self, backup: Backup, failure: str | None) -> bool:
         """Label an expired backup with what keeps it, as Velero 1.9 and later; return whether it is news.
@@ -168,13 +155,6 @@ def controller(parts: Parts) -> Controller:
     reconciler = GCReconciler(
         parts.scope, parts.locations, informer, running=parts.backups_in_flight, enqueue=queue.add
     )
-    made = Controller(
-        NAME,
-        reconciler.reconcile,
-        workers=MAIN_WORKERS,
-        resync=Resync(reconciler.enqueue_expired, parts.options.gc_frequency.total_seconds()),
-        clock=parts.scope.clock,
-        queue=queue,
-    )
+    made = asking_controller(parts, NAME, reconciler.reconcile, reconciler.enqueue_expired, queue)
     made.watch(informer, predicate=reconciler.is_due)
     return made

@@ -15,7 +15,6 @@ from datetime import tzinfo
 from typing import Final, Protocol
 
 from pinnace.api import labels, phases
-from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.retention.breaker import write_announced
 from pinnace.api.retention.candidates import Surroundings
@@ -28,22 +27,17 @@ from pinnace.api.retention.passes import (
     status_note,
     waiting_text,
 )
+from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.retention.rules import RetentionError, RetentionRules
-from pinnace.api.velero.backup import Backup
-from pinnace.controllers.deletion.asking import (
-    held_reason,
-    is_requested,
-    location_obstacle,
-    request_deletion,
-)
+from pinnace.controllers.deletion.asking import ask_for_deletion, asking_controller, location_obstacle
 from pinnace.controllers.shared.clocks import clock_doubt
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
-from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
+from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import Conflict, NotFound
 from pinnace.kube.identity import read_identity
 from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES, SCHEDULES
-from pinnace.runtime.controller import CHANGED, DONE, Controller, Result, Resync
+from pinnace.runtime.controller import CHANGED, DONE, Controller, Result
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
@@ -195,22 +189,16 @@ class RetentionReconciler:
 
     async def _request(self, key: Key, listed: JSONObject, store: BackupStore | None) -> None:
         """Ask for the deletion of a backup after a last look at it. Raises StorageError, KubeError."""
-        client, namespace, name = self._scope.client, self._scope.namespace, listed["metadata"]["name"]
+        name = listed["metadata"]["name"]
         try:
-            obj = await client.get(BACKUPS, name, namespace)
+            obj = await self._scope.client.get(BACKUPS, name, self._scope.namespace)
         except NotFound:
             return
         if obj["metadata"].get("resourceVersion") != listed["metadata"].get("resourceVersion"):
             self._enqueue(key)  # what it is now decides
             return
-        if store is not None and (reason := await held_reason(obj, store)):
-            log.info("No rule keeps the backup, and it stays", backup=name, reason=reason)
-            return
-        backup = decode(Backup, obj)
-        if not await is_requested(client, namespace, backup):
-            await request_deletion(client, namespace, backup)
+        if await ask_for_deletion(self._scope, obj, store, RemovalReason.RULE):
             self._metrics.retention_requested(labels.label_value(key.name))
-            log.info("No rule keeps the backup, requested its deletion", backup=name)
 
     async def _note(
         self, key: Key, schedule: JSONObject, result: RetentionResult, said: str, *, announced: str = ""
@@ -266,14 +254,7 @@ def controller(parts: Parts) -> Controller:
         zone=parts.options.zone,
         enqueue=queue.add,
     )
-    made = Controller(
-        NAME,
-        reconciler.reconcile,
-        workers=MAIN_WORKERS,
-        resync=Resync(reconciler.enqueue_all, parts.options.gc_frequency.total_seconds()),
-        clock=parts.scope.clock,
-        queue=queue,
-    )
+    made = asking_controller(parts, NAME, reconciler.reconcile, reconciler.enqueue_all, queue)
     made.watch(schedules, predicate=has_rules, on_delete=True)
     made.watch(parts.informers.of(BACKUPS), keys=reconciler.keys_of_backup, predicate=_has_ended)
     return made

@@ -70,11 +70,16 @@ async def _links(store: BackupStore, links: Sequence[Link], own: Link | None = N
     if not links:
         return []
     problems = Problems()
+    removed = []
     for link in links:
-        if problem := _problem(await store.look_for(link), own):
+        found = await store.look_for(link)
+        if problem := _problem(found, own):
             problems.add(problem)
+        elif found.state == LinkState.REMOVED:
+            removed.append(f"{link.backup} was removed at {found.removal}")
     result = CheckResult.BAD if problems.count else CheckResult.OK
-    detail = str(problems) if problems.count else f"{counted(len(links), 'link')} of the chain"
+    said = "; ".join([f"{counted(len(links), 'link')} of the chain", *removed])
+    detail = str(problems) if problems.count else said
     return [Check(name="signed backups", result=result, details=detail)]
 
 

@@ -10,7 +10,7 @@ from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels
 from pinnace.api.values.times import format_time
 from pinnace.cli.main import run
-from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, NAMESPACES, SCHEDULES
+from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, DEPLOYMENTS, NAMESPACES, SCHEDULES
 from tests.unit.cli.cluster import ServedCluster, connected
 
 Printed = pytest.CaptureFixture[str]
@@ -166,6 +166,8 @@ def test_prune_with_a_server_asks_for_deletions(cluster: ServedCluster) -> None:
     assert run(["backup", "prune", "--keep-last", "13", "--confirm"]) == 0
     asked = sorted(obj["spec"]["backupName"] for obj in cluster.of(DELETE_BACKUP_REQUESTS))
     assert asked == ["daily-01", "daily-02"]
+    notes = [obj["metadata"]["annotations"] for obj in cluster.of(DELETE_BACKUP_REQUESTS)]
+    assert notes == [{labels.REMOVAL_REASON: "rule"}] * 2
 
 
 def test_schedule_prune_shows_and_confirms_what_waits(cluster: ServedCluster, capsys: Printed) -> None:
@@ -184,6 +186,48 @@ def test_schedule_prune_shows_and_confirms_what_waits(cluster: ServedCluster, ca
     notes[labels.RETENTION] = "keepLast: x"
     assert run(["schedule", "prune", "daily"]) == 1
     assert "nothing is deleted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "kept"),
+    [
+        ("@daily", "Asia/Tokyo", ["evening"]),
+        ("@daily", None, ["evening", "night"]),
+        ("CRON_TZ=UTC 0 3 * * *", "Asia/Tokyo", ["evening", "night"]),
+        ("@daily", "absent", ["evening", "night"]),
+    ],
+)
+def test_schedule_prune_counts_days_in_the_time_zone_of_the_server(
+    cluster: ServedCluster, capsys: Printed, expression: str, zone: str | None, kept: list[str]
+) -> None:
+    if zone != "absent":
+        env = [{"name": "TZ", "value": zone}] if zone else []
+        spec = {"template": {"spec": {"containers": [{"name": "velero", "env": env}]}}}
+        cluster.add(DEPLOYMENTS, "velero", spec=spec)
+    schedule = cluster.add(SCHEDULES, "odd", spec={"schedule": expression, "template": {}})
+    schedule["metadata"]["annotations"] = {labels.RETENTION: "keepDaily: 2\nkeepFailed: 0"}
+    # 23:00 and 13:00 of the next day in Tokyo; two days in UTC, and one of them is older than both.
+    for name, moment in (
+        ("old", "2026-01-01T20:00:00Z"),
+        ("night", "2026-02-01T16:00:00Z"),
+        ("evening", "2026-02-02T14:00:00Z"),
+    ):
+        made = cluster.add(
+            BACKUPS,
+            name,
+            labels={labels.SCHEDULE_NAME: "odd"},
+            spec={"storageLocation": "default"},
+            status={"phase": "Completed", "startTimestamp": moment, "completionTimestamp": moment},
+        )
+        made["metadata"]["creationTimestamp"] = moment
+
+    assert run(["schedule", "prune", "odd", "--dry-run", "-o", "json"]) == 0
+
+    shown = capsys.readouterr()
+    [group] = json.loads(shown.out)
+    by_day = [each["name"] for each in group["backups"] if "keepDaily" in str(each["keptBy"])]
+    assert [name for name in by_day if name != "old"] == kept
+    assert ("the time zone of the server is not known" in shown.err) == (zone == "absent")
 
 
 def test_descriptions_say_what_keeps_a_backup(cluster: ServedCluster, capsys: Printed) -> None:

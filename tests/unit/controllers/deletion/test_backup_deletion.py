@@ -1,6 +1,8 @@
 """Deleting a backup: what is refused, what goes, and that it can be resumed at every point."""
 
 import dataclasses
+import json
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -28,6 +30,8 @@ from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
+from pinnace.signing.envelope import verify
+from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import BackupHeld, BackupLocked, StorageError, StoreUnavailable
@@ -412,6 +416,29 @@ async def test_a_read_only_location_keeps_its_backups(scene: Scene) -> None:
     ]
     assert scene.world.files() == files
     assert scene.world.metrics.calls == []
+
+
+@pytest.mark.parametrize(
+    ("noted", "reason"), [("rule", "rule"), ("expiry", "expiry"), (None, "request"), ("x", "request")]
+)
+async def test_the_signed_note_of_a_removal_says_why_it_was_made(
+    scene: Scene, noted: str | None, reason: str
+) -> None:
+    key = Ed25519Signer.generate()
+    secret = scene.world.cluster.add("secrets", "signing")
+    secret["data"] = {"signing-key.pem": b64encode(key.pem()).decode()}
+    config = {"path": str(scene.world.folder), "signing.keySecret": "signing"}
+    scene.world.add_location(config=config)
+    await scene.backup()
+    request = scene.request()
+    if noted is not None:
+        request["metadata"]["annotations"] = {labels.REMOVAL_REASON: noted}
+
+    await scene.reconcile()
+
+    [note] = scene.world.folder.rglob("pinnace-removed/*.json")
+    payload = verify(note.read_bytes(), [key.public]).payload
+    assert json.loads(payload)["predicate"]["reason"] == reason
 
 
 @pytest.mark.parametrize("beside", [True, False], ids=["a file beside it", "its annotation"])

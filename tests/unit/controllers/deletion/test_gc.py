@@ -92,6 +92,7 @@ async def test_the_deletion_of_an_expired_backup_is_asked_for_once(
         labels.BACKUP_NAME: labels.label_value(name),
         labels.BACKUP_UID: f"uid-{name[:20]}",
     }
+    assert request["metadata"]["annotations"] == {labels.REMOVAL_REASON: "expiry"}
     assert request["spec"] == {"backupName": name}
     assert "status" not in request
 

@@ -110,6 +110,8 @@ async def test_what_no_rule_keeps_is_asked_for_once(scene: Scene) -> None:
 
     assert await scene.run() == DONE
     assert scene.asked == ["b01", "b02", "b03", "b04", "b05"]
+    requests = scene.world.all_of(DELETE_BACKUP_REQUESTS.name).values()
+    assert {obj["metadata"]["annotations"][labels.REMOVAL_REASON] for obj in requests} == {"rule"}
     assert scene.status.endswith(" applied")
 
     scene.restart()  # another server

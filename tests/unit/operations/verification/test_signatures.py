@@ -1,5 +1,6 @@
 """What a verification says about the signature of a backup, and of those that have vanished."""
 
+import re
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from pinnace.age.recipients import parse_recipients
 from pinnace.age.x25519 import X25519Identity
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.phases import BackupPhase
+from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.operations.verification.signatures import signature_checks
 from pinnace.signing.keys import Ed25519Signer
@@ -159,10 +161,13 @@ async def test_the_newest_is_missed_by_the_note_outside_of_the_location(place: P
 
 async def test_a_backup_that_somebody_with_the_key_removed_has_not_vanished(place: Place) -> None:
     await place.put("b1", "b2", "b3")
-    await place.opened(SIGNING).delete_backup("b1")
+    await place.opened(SIGNING).delete_backup("b1", reason=RemovalReason.RULE)
     await place.opened(SIGNING).delete_backup("b3")
 
-    assert (await place.found("b2"))["signed backups"] == ("ok", "3 links of the chain")
+    result, details = (await place.found("b2"))["signed backups"]
+    assert (result, details.partition("; ")[0]) == ("ok", "3 links of the chain")
+    assert re.search(r"b1 was removed at \S+ \(rule\)", details)
+    assert re.search(r"b3 was removed at \S+ \(request\)", details)
     notes = list((place.folder / "store/metadata/pinnace-removed").iterdir())
     assert len(notes) == 2
 
@@ -178,7 +183,7 @@ async def test_a_note_of_removal_by_somebody_else_is_none(place: Place) -> None:
 async def test_an_old_copy_that_was_put_back_after_its_removal_is_named(place: Place) -> None:
     await place.put("b1")
     shutil.copytree(place.backups / "b1", place.folder / "old")
-    await place.opened(SIGNING).delete_backup("b1")
+    await place.opened(SIGNING).delete_backup("b1", reason=RemovalReason.EXPIRY)
     await place.put("b1")
     shutil.rmtree(place.backups / "b1")
     shutil.copytree(place.folder / "old", place.backups / "b1")

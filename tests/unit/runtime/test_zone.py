@@ -6,7 +6,7 @@ from zoneinfo import TZPATH
 
 import pytest
 
-from pinnace.server.zone import local_zone
+from pinnace.runtime.zone import local_zone
 
 SUMMER = datetime(2021, 8, 11, 12, tzinfo=UTC)
 
