@@ -2,9 +2,17 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
+from typing import TYPE_CHECKING
 
 from pinnace.cli.settings import Settings
 from pinnace.client.interface import Backend
+
+if TYPE_CHECKING:
+    from pinnace.client.sealed_downloads import ReaderEncryption
+    from pinnace.client.server import ServerBackend
+    from pinnace.kube.client import KubeClient
+    from pinnace.storage.encryption import Encryption
 
 
 @asynccontextmanager
@@ -21,8 +29,26 @@ async def open_backend(settings: Settings) -> AsyncIterator[Backend]:
         ) as local:
             yield local
     else:
-        from pinnace.cli.connect import caller, open_cluster
-        from pinnace.client.server import ServerBackend
+        from pinnace.cli.connect import open_cluster
 
         async with open_cluster(settings) as client:
-            yield ServerBackend(client, settings.namespace, caller())
+            yield server_backend(client, settings)
+
+
+def server_backend(client: "KubeClient", settings: Settings) -> "ServerBackend":
+    """The server in the cluster; what is encrypted is opened by the identities of the settings."""
+    from pinnace.cli.connect import caller
+    from pinnace.client.server import ServerBackend
+
+    return ServerBackend(client, settings.namespace, caller(), encryption=encryption_of(settings))
+
+
+def encryption_of(settings: Settings) -> "ReaderEncryption":
+    """How files are opened that turn out to be encrypted; until then no identity is read."""
+
+    def encryption() -> "Encryption":
+        from pinnace.cli.identities import reading_encryption
+
+        return reading_encryption(settings)
+
+    return cache(encryption)

@@ -4,8 +4,10 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec.structs import replace
 
 from pinnace.aio.clock import SYSTEM_CLOCK
@@ -17,9 +19,10 @@ from pinnace.api.velero.download_request import (
     OF_VELERO_1_6,
     DownloadRequestPhase,
     DownloadTargetKind,
+    decode_key_files,
 )
 from pinnace.client.caller import Caller
-from pinnace.client.errors import ClientError, FileNotOffered, NoSuchObject, ServerAbsent
+from pinnace.client.errors import ClientError, FileNotOffered, NoSuchObject, PartsUnsupported, ServerAbsent
 from pinnace.client.interface import DownloadOptions, instead_of
 from pinnace.client.lease import absence, unless_absent
 from pinnace.kube import errors as kube_errors
@@ -32,6 +35,9 @@ from pinnace.kube.resources import (
     APIResource,
     velero,
 )
+
+if TYPE_CHECKING:  # few files are encrypted
+    from pinnace.client.sealed_downloads import ReaderEncryption
 
 POLL_SECONDS = 0.025
 LATE_POLL_SECONDS = 0.5
@@ -55,14 +61,38 @@ async def created_under(
     raise ValueError("no names")
 
 
-class ServerBackend:
-    """Reads the objects of one server's namespace."""
+class OfferedFile(msgspec.Struct, frozen=True):
+    """A file as a server offers it.
 
-    def __init__(self, client: KubeClient, namespace: str, caller: Caller | None = None) -> None:
+    Attributes:
+        url: signed.
+        key_files: the contents of those of its backup, the newest first; none if it is plain.
+    """
+
+    url: str
+    key_files: tuple[str, ...] = ()
+
+
+class ServerBackend:
+    """Reads the objects of one server's namespace.
+
+    Args:
+        encryption: opens encrypted files; without it, none is opened.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        caller: Caller | None = None,
+        *,
+        encryption: "ReaderEncryption | None" = None,
+    ) -> None:
         self.client = client
         self.namespace = namespace
         self._caller = caller or Caller()
-        self._urls: dict[tuple[str, str], tuple[float, str]] = {}
+        self._encryption = encryption
+        self._offers: dict[tuple[str, str], tuple[float, OfferedFile]] = {}
         self._bundles: dict[str, str] = {}
         self._unanswered: dict[str, str] = {}
 
@@ -141,25 +171,32 @@ class ServerBackend:
         self, kind: DownloadTargetKind, name: str, span: tuple[int, int], options: DownloadOptions
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         now = asyncio.get_running_loop().time()
-        asked, url = self._urls.get((kind, name), (0.0, ""))
-        if not url or now - asked > URL_KEPT_SECONDS:
-            url = await self._url(kind, name, options)
-            self._urls[kind, name] = now, url
-        async with await self._opened(url, kind, name, options, span) as chunks:
+        asked, offer = self._offers.get((kind, name), (0.0, OfferedFile("")))
+        if not offer.url or now - asked > URL_KEPT_SECONDS:
+            offer = await self._offer(kind, name, options)
+            self._offers[kind, name] = now, offer
+        if offer.key_files:
+            raise PartsUnsupported(f"the {kind.words} of {name} is encrypted")
+        async with await self._opened(offer, kind, name, options, span) as chunks:
             yield chunks
 
     @asynccontextmanager
     async def _download(
         self, kind: DownloadTargetKind, name: str, options: DownloadOptions
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        url = await self._url(kind, name, options)
+        offer = await self._offer(kind, name, options)
         # A slow download is not ended: from here on the timeout is for silence.
-        async with await self._opened(url, kind, name, options) as chunks:
+        stored = await self._opened(offer, kind, name, options)
+        from pinnace.client.sealed_downloads import decrypted
+        from pinnace.storage.encryption import Encryption
+
+        encryption = self._encryption or Encryption
+        async with decrypted(stored, kind, name, offer.key_files, encryption) as chunks:
             yield chunks
 
     async def _opened(
         self,
-        url: str,
+        offer: OfferedFile,
         kind: DownloadTargetKind,
         name: str,
         options: DownloadOptions,
@@ -168,6 +205,7 @@ class ServerBackend:
         # Loaded here: most commands read no file, and the HTTP library takes longer to load than they do.
         from pinnace.client.signed_files import Trusted, signed_file
 
+        url = offer.url
         # Trusted is --cacert, else also the CA bundle of the location. (docs/spec: BEY 7.3)
         given = options.ca_cert or options.insecure or urlsplit(url).scheme != "https"
         trusted = Trusted(options, "" if given else await self._bundle(kind, name))
@@ -202,7 +240,7 @@ class ServerBackend:
             encoded = text(secret, "data", text(selector, "key"))
         return base64.b64decode(encoded, validate=True).decode("ascii")
 
-    async def _url(self, kind: DownloadTargetKind, name: str, options: DownloadOptions) -> str:
+    async def _offer(self, kind: DownloadTargetKind, name: str, options: DownloadOptions) -> OfferedFile:
         if name in self._unanswered:
             # A description needs several files of an object; none of the others would be answered either.
             raise ClientError(self._unanswered[name])
@@ -226,9 +264,9 @@ class ServerBackend:
             )
             raise ClientError(self._unanswered[name]) from error
 
-    async def _answer(self, kind: DownloadTargetKind, name: str) -> str:
-        """The signed URL of a file. Raises ServerAbsent soon if there is no server that could sign one."""
-        return await unless_absent(self.client, self.namespace, self._signed_url(kind, name))
+    async def _answer(self, kind: DownloadTargetKind, name: str) -> OfferedFile:
+        """The server's offer. Raises ServerAbsent soon if there is no server that could make one."""
+        return await unless_absent(self.client, self.namespace, self._requested(kind, name))
 
     async def _without_server(self, kind: DownloadTargetKind, name: str) -> str:
         """The flag that reads the file without a server; its value too, if the location can be read."""
@@ -250,7 +288,7 @@ class ServerBackend:
             f"({self._caller.pasteable('`backup-location get`')})?"
         )
 
-    async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
+    async def _requested(self, kind: DownloadTargetKind, name: str) -> OfferedFile:
         """Ask the server for a URL and wait for it; the caller holds the deadline."""
         import secrets  # loads hash functions, and most commands read no file
 
@@ -275,7 +313,8 @@ class ServerBackend:
                 await self._fail_on_obstacle(kind, name)
             await asyncio.sleep(POLL_SECONDS if polls <= LATE_POLLS else LATE_POLL_SECONDS)
             created = await self.client.get(resource, request_name, self.namespace)
-        return url
+        key_files = decode_key_files(text(created, "metadata", "annotations", labels.KEY_FILES))
+        return OfferedFile(url, key_files)
 
     async def _fail_on_obstacle(self, kind: DownloadTargetKind, name: str) -> None:
         """Raise ClientError for a problem that the server retries without reporting it anywhere."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.labels import KEY_FILES
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
 from pinnace.api.values.times import format_time
@@ -15,6 +16,7 @@ from pinnace.api.velero.download_request import (
     DownloadRequest,
     DownloadRequestPhase,
     DownloadTargetKind,
+    encode_key_files,
 )
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.locations import LocationStores, location_of
@@ -56,7 +58,8 @@ def backoff() -> FailureBackoff[Key]:
 class DownloadRequestReconciler:
     """Answers requests with a URL that is valid ten minutes, and removes them when it no longer is.
 
-    A request for a file that is not there fails at once, so that no client waits for it. (docs/spec: AFT 1.4)
+    One for an encrypted file gets the key files of its backup as an annotation, which Velero's definition has
+    room for. A request for a file that is not there fails at once, so that no client waits for it. (AFT 1.4)
     """
 
     def __init__(self, scope: Scope, locations: LocationStores) -> None:
@@ -85,12 +88,17 @@ class DownloadRequestReconciler:
         if request.status.phase in (DownloadRequestPhase.PROCESSED, DownloadRequestPhase.FAILED):
             return _at_expiration(expiration, now)
         try:
-            url = await self._url(request)
+            url, key_files = await self._offered(request)
         except NoSuchFile as error:
             await self._fail(key, error)
             return _at_expiration(expiration, now)
         # Signed a moment ago at the earliest, so the URL does not outlive the request by much.
         expiration = self._scope.clock.now() + VALIDITY
+        if key_files:
+            # Before the URL: who waits for that reads both.
+            notes = {KEY_FILES: encode_key_files(key_files)}
+            patch = {"metadata": {"annotations": notes}}
+            await self._scope.client.patch(DOWNLOAD_REQUESTS, key.name, patch, key.namespace)
         phase = str(DownloadRequestPhase.PROCESSED)
         await self._patch_status(
             key, {"downloadURL": url, "phase": phase, "expiration": format_time(expiration)}
@@ -105,7 +113,8 @@ class DownloadRequestReconciler:
             # Definitions up to Velero 1.18 have no phase for it: the client waits until its own time is up.
             raise StorageError(str(error)) from error
 
-    async def _url(self, request: DownloadRequest) -> str:
+    async def _offered(self, request: DownloadRequest) -> tuple[str, list[str]]:
+        """The signed URL of a file, and the key files of an encrypted one. Raises NoSuchFile."""
         target = request.spec.target
         try:
             kind = DownloadTargetKind(target.kind)
@@ -124,7 +133,8 @@ class DownloadRequestReconciler:
             async with asyncio.timeout(URL_SECONDS), self._locations.open(location) as store:
                 if kind not in OF_RESTORES and backup.status.phase in phases.UNFINISHED:
                     store = store.parked()
-                return await store.signed_url(kind, target.name)
+                url = await store.signed_url(kind, target.name)
+                return url, await store.key_files(kind, target.name)
         except TimeoutError:
             raise StorageError(
                 f"backup storage location {location} did not answer within {URL_SECONDS:g} seconds"

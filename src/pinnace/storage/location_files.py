@@ -32,7 +32,7 @@ from pinnace.storage.documents import (
     object_of,
 )
 from pinnace.storage.encoding import Document, decompress_stream, encode_list, encode_object, read_document
-from pinnace.storage.encryption import Encryption
+from pinnace.storage.encryption import MOST_KEY_FILE_BYTES, Encryption
 from pinnace.storage.errors import (
     NotLeading,
     ObjectNotFound,
@@ -43,12 +43,12 @@ from pinnace.storage.errors import (
     UnreadableObject,
 )
 from pinnace.storage.fenced import FencedStore
-from pinnace.storage.interface import Body, ObjectStore, UploadsStore
+from pinnace.storage.interface import Body, ObjectStore, UploadsStore, read_all
 from pinnace.storage.layout import Layout
 from pinnace.storage.object_lock import LOCK_MODE, BucketLock, LockingStore, ObjectLock, Retention
 from pinnace.storage.own_settings import Signatures
 from pinnace.storage.patience import Patience
-from pinnace.storage.sealed_files import SealedFiles
+from pinnace.storage.sealed_files import SealedFiles, key_owner
 from pinnace.storage.writer_claim import (
     HELD_RENEWAL_SECONDS,
     ClaimSubject,
@@ -182,6 +182,28 @@ class LocationFiles:
         expected = await self._files.expected(key)
         url = await self._store.signed_url(key, ttl)
         return url if expected is None else f"{url}{expected.fragment}"
+
+    async def key_files(self, kind: str, name: str) -> list[str]:
+        """The key files that open a download target, the newest first; none if it is plain.
+
+        The newest has a place whatever its size, further ones as long as all have less than 128 KiB.
+
+        Raises:
+            UnreadableObject: one is larger than key files are, or no text.
+        """
+        owner = key_owner(self._layout, self.object_key(kind, name))
+        assert owner is not None, "download targets lie in directories of backups and restores"
+        found, left_bytes = list[str](), MOST_KEY_FILE_BYTES
+        for key in await self._sealed.key_files(owner):
+            content = await read_all(self._store, key, limit_bytes=MOST_KEY_FILE_BYTES)
+            left_bytes -= len(content)
+            if found and left_bytes < 0:
+                break
+            try:
+                found.append(content.decode())
+            except UnicodeDecodeError:
+                raise UnreadableObject(key, "it is no text") from None
+        return found
 
     def read_bytes(self, kind: str, name: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """The content of a download target, decrypted.

@@ -7,35 +7,34 @@ have a copy of the key files of its backup. (docs/adr/124)
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pinnace.age.errors import AgeError, MalformedFile, NoIdentityMatches
-from pinnace.age.header import MAGIC, is_age
+from pinnace.age.errors import AgeError
 from pinnace.age.identities import Identities
 from pinnace.age.sizes import CHUNK_BYTES, OWN_HEAD_BYTES, SEALED_BYTES, content_size
 from pinnace.aio.blocking import in_thread
-from pinnace.kms.errors import InvalidKMSKey, KMSError
-from pinnace.kms.uris import parse_key
-from pinnace.notices.codes import Code
-from pinnace.notices.notice import Coded
 from pinnace.storage.checked_files import CheckedFiles
 from pinnace.storage.encryption import (
     MOST_KEY_FILE_BYTES,
     Encryption,
     key_file,
-    kms_entries,
     kms_secret,
-    open_key_file,
-    open_kms_secret,
 )
-from pinnace.storage.errors import RangesUnsupported, UnreadableObject
+from pinnace.storage.errors import RangesUnsupported
 from pinnace.storage.interface import ObjectStore, read_all
+from pinnace.storage.key_opening import (
+    EncryptionBroken,
+    encryption_broken,
+    exchanged,
+    looked_at,
+    open_key,
+    unsealed,
+)
 from pinnace.storage.layout import Layout
-from pinnace.storage.own_settings import KMS_KEYS
 
 if TYPE_CHECKING:  # cryptography is loaded where something is encrypted only
     from pinnace.age.payload import Chunks, Sealing
@@ -44,24 +43,6 @@ if TYPE_CHECKING:  # cryptography is loaded where something is encrypted only
 _MOST_KEY_FILES: Final = 100
 """Of one backup; each is tried at most once."""
 _CHUNKS_AT_ONCE: Final = 16
-
-
-class IdentityMissing(Coded, UnreadableObject):
-    """A file is encrypted, and no identity was given."""
-
-    notice_code = Code.IDENTITY_MISSING
-
-
-class IdentityRefused(Coded, UnreadableObject):
-    """A file is encrypted, and none of the given identities opens it."""
-
-    notice_code = Code.IDENTITY_REFUSED
-
-
-class EncryptionBroken(Coded, UnreadableObject):
-    """An encrypted file, or a key file, is not as it was written."""
-
-    notice_code = Code.ENCRYPTION_BROKEN
 
 
 class KeyOwner(msgspec.Struct, frozen=True):
@@ -145,31 +126,6 @@ class SealedFiles:
         wrapped = await asyncio.gather(*(wrap(key.uri, secret, rights) for key in keys))
         return dict(zip((key.uri for key in keys), wrapped, strict=True))
 
-    async def _unwrapped_by_kms(self, data: bytes, owner: KeyOwner) -> "X25519Identity | None":
-        """The key in a key file by a key of a service; None if the location names none of those in the file.
-
-        What else stands in the file may be anybody's, and is not sent anywhere.
-
-        Raises:
-            KMSError: none of them opens it.
-            MalformedFile: it is damaged or of another backup.
-        """
-        named = {key.uri for key in self._encryption.kms_keys}
-        entries = [(uri, wrapped) for uri, wrapped in kms_entries(data) if uri in named]
-        if not entries or self._encryption.kms_access is None:
-            return None
-        from pinnace.kms.wrapping import unwrap
-
-        rights, refused = self._encryption.kms_access(), list[KMSError]()
-        for uri, wrapped in entries:
-            try:
-                secret = await unwrap(uri, wrapped, rights)
-            except KMSError as error:
-                refused.append(error)
-            else:
-                return open_kms_secret(secret, owner.backup)
-        raise refused[0]
-
     async def rewrapped(self, owner: KeyOwner) -> tuple[str, bytes] | None:
         """The next key file of a backup or restore, for the recipients of the location; None if it is plain.
 
@@ -239,14 +195,11 @@ class SealedFiles:
             if owner is None:
                 yield stream
                 return
-            start = b""
-            while len(start) < len(MAGIC) and (block := await anext(stream, b"")):
-                start += block
-            identity = await self._identity_of_read(owner, key, encrypted=is_age(start))
-            if identity is None:
-                yield await stack.enter_async_context(aclosing(_after(start, stream)))
-            else:
-                yield await stack.enter_async_context(aclosing(_unsealed(start, stream, identity, key)))
+            is_sealed, stored = await looked_at(stream)
+            identity = await self._identity_of_read(owner, key, encrypted=is_sealed)
+            if identity is not None:
+                stored = unsealed(stored, identity, key)
+            yield await stack.enter_async_context(aclosing(stored))
 
     @asynccontextmanager
     async def open_range(
@@ -306,7 +259,7 @@ class SealedFiles:
                 place = chunks.place(last)
                 chunks.open(last, await _range(files, key, place, size_bytes - place), last=True)
             except AgeError as error:
-                raise _broken(key, error) from None
+                raise encryption_broken(key, error) from None
             self._chunks[key] = chunks, size_bytes
         return self._chunks[key]
 
@@ -318,9 +271,7 @@ class SealedFiles:
             return None
         if not encrypted:
             if await self._is_encrypted(owner):
-                raise EncryptionBroken(
-                    key, "it is not encrypted though its backup is: somebody has exchanged it"
-                )
+                raise exchanged(key)
             return None
         identity = await self._identity(owner, key)
         if identity is None:
@@ -339,43 +290,12 @@ class SealedFiles:
         return self._identities[owner.directory]
 
     async def _opened(self, owner: KeyOwner, files: list[str], key: str) -> "X25519Identity":
-        identities = self._encryption.identities
-        broken: EncryptionBroken | None = None
-        refused: KMSError | None = None
-        for name in files:
-            try:
-                data = await read_all(self._store, name, limit_bytes=MOST_KEY_FILE_BYTES)
-                if identities is not None:
-                    with suppress(NoIdentityMatches):
-                        return await in_thread(open_key_file, data, owner.backup, identities)
-                if (found := await self._unwrapped_by_kms(data, owner)) is not None:
-                    return found
-            except KMSError as error:
-                refused = refused or error
-            except MalformedFile as error:
-                broken = broken or EncryptionBroken(name, str(error))
-            except UnreadableObject as error:
-                broken = broken or EncryptionBroken(name, error.reason)
-        if broken is not None and (identities is not None or self._encryption.kms_keys):
-            raise broken
-        if refused is not None and identities is None:
-            raise refused
-        if identities is None:
-            raise IdentityMissing(
-                key, f"{owner.name!r} is encrypted, and no identity was given{await self._hint(files)}"
-            )
-        raise IdentityRefused(key, f"none of the given identities opens the key of {owner.name!r}")
+        def read(name: str) -> Awaitable[bytes]:
+            return read_all(self._store, name, limit_bytes=MOST_KEY_FILE_BYTES)
 
-    async def _hint(self, files: list[str]) -> str:
-        """Which keys of services would open a backup, for a message; empty if none would."""
-        found: list[str] = []
-        for name in files:
-            with suppress(MalformedFile, UnreadableObject, InvalidKMSKey):
-                data = await read_all(self._store, name, limit_bytes=MOST_KEY_FILE_BYTES)
-                found += [parse_key(uri).uri for uri, _ in kms_entries(data)]
-        if not found:
-            return ""
-        return f"; name the key in {KMS_KEYS} if you have the right to decrypt by {' or '.join(found[:3])}"
+        return await open_key(
+            self._encryption, title=owner.name, backup=owner.backup, files=files, read=read, key=key
+        )
 
     def _owner(self, key: str) -> KeyOwner | None:
         """The owner of a file that may be encrypted; None for others."""
@@ -393,33 +313,6 @@ def key_owner(layout: Layout, key: str) -> KeyOwner | None:
             backup = name if parent == layout.backups else None
             return KeyOwner(name, directory, f"{directory}{before}{name}-pinnace-keys", backup)
     return None
-
-
-async def _after(start: bytes, stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    if start:
-        yield start
-    async for block in stream:
-        yield block
-
-
-async def _unsealed(
-    start: bytes, stream: AsyncIterator[bytes], identity: "X25519Identity", key: str
-) -> AsyncGenerator[bytes, None]:
-    from pinnace.age.payload import Unsealing
-
-    unsealing = Unsealing(identity)
-
-    def fed(block: bytes) -> bytes:
-        return b"".join(unsealing.feed(block))
-
-    try:
-        async for block in _after(start, stream):
-            if content := await in_thread(fed, block):
-                yield content
-        if content := await in_thread(unsealing.finish):
-            yield content
-    except AgeError as error:
-        raise _broken(key, error) from None
 
 
 async def _opened_range(
@@ -449,7 +342,7 @@ async def _opened_range(
         if held:
             yield await in_thread(joined, bytes(held), number)
     except AgeError as error:
-        raise _broken(key, error) from None
+        raise encryption_broken(key, error) from None
 
 
 async def _cut(stream: AsyncGenerator[bytes, None], skipped: int, length: int) -> AsyncGenerator[bytes, None]:
@@ -464,11 +357,3 @@ async def _cut(stream: AsyncGenerator[bytes, None], skipped: int, length: int) -
 async def _range(files: CheckedFiles, key: str, offset: int, length: int) -> bytes:
     async with files.open_range(key, offset, length) as stream:
         return b"".join([block async for block in stream])
-
-
-def _broken(key: str, error: AgeError) -> UnreadableObject:
-    if isinstance(error, NoIdentityMatches):
-        reason = "it is encrypted to another key than that of its backup: somebody has exchanged it"
-    else:
-        reason = str(error)
-    return EncryptionBroken(key, f"{reason}; get it back from a copy or an older version of the bucket")

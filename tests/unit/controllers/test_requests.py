@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from pinnace.api.labels import KEY_FILES
+from pinnace.api.velero.download_request import decode_key_files
 from pinnace.controllers.download_request import VALIDITY, DownloadRequestReconciler, backoff
 from pinnace.controllers.server_status import ServerStatusReconciler, shown_plugins
 from pinnace.kube.errors import Invalid, NotFound
@@ -54,6 +56,22 @@ async def test_a_new_request_is_answered_with_a_url_for_ten_minutes(
         "expiration": "2021-08-11T21:53:26Z",
         "downloadURL": (world.folder / "bucket-default" / KINDS[kind]).as_uri(),
     }
+
+
+async def test_a_request_for_an_encrypted_file_gets_the_key_files_too(
+    world: World, downloads: DownloadRequestReconciler
+) -> None:
+    folder = world.folder / "bucket-default/backups/b1"
+    folder.mkdir(parents=True)
+    for number in ("", ".2"):
+        (folder / f"b1-pinnace-keys{number}.json").write_text(f"the key file{number}")
+    add_request(world, "BackupLog", "b1")
+
+    await downloads.reconcile(key("d1"))
+
+    assert status(world)["phase"] == "Processed"
+    notes = world.all_of("downloadrequests")["d1"]["metadata"]["annotations"]
+    assert decode_key_files(notes[KEY_FILES]) == ("the key file.2", "the key file")
 
 
 @pytest.mark.spec("CTL-060", "STO-023")

@@ -30,11 +30,11 @@ from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.encryption import Encryption, key_file
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.filesystem.store import FilesystemStore
+from pinnace.storage.key_opening import EncryptionBroken, IdentityMissing, IdentityRefused
 from pinnace.storage.layout import Layout
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store
 from pinnace.storage.own_settings import Signatures
-from pinnace.storage.sealed_files import EncryptionBroken, IdentityMissing, IdentityRefused
 
 ALICE, BOB = X25519Identity.generate(), X25519Identity.generate()
 CONTENTS = bytes(number % 251 for number in range(3 * CHUNK_BYTES + 77))

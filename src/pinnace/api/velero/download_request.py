@@ -1,5 +1,7 @@
 """DownloadRequest: a request for a URL of a file in a location. (docs/spec: API 9.2)"""
 
+import json
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -139,3 +141,17 @@ class DownloadRequest(Struct, rename="camel", kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: DownloadRequestSpec = field(default_factory=DownloadRequestSpec)
     status: DownloadRequestStatus = field(default_factory=DownloadRequestStatus)
+
+
+def encode_key_files(contents: Sequence[str]) -> str:
+    """The value of the annotation with the key files of an encrypted file, the newest first."""
+    return json.dumps(list(contents), separators=(",", ":"))
+
+
+def decode_key_files(value: str) -> tuple[str, ...]:
+    """The contents of key files in an annotation; none if it is missing or cannot be read."""
+    try:
+        found = json.loads(value) if value else []
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(found) if isinstance(found, list) and all(isinstance(each, str) for each in found) else ()

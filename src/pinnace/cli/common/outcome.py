@@ -11,8 +11,9 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import counted
 from pinnace.api.values.shell_words import as_name
 from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.cli.backends import server_backend
 from pinnace.cli.common.content_options import RunMessageOptions, WaitOptions
-from pinnace.cli.connect import caller, command_line
+from pinnace.cli.connect import command_line
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import discard, printable
 from pinnace.cli.kinds import BACKUP, PrintedKind
@@ -59,7 +60,6 @@ async def wait(
         The exit code.
     """
     from pinnace.cli.common.run_end import WaitedRun, wait_for_end
-    from pinnace.client.server import ServerBackend
 
     resource = velero(kind.plural)
     try:
@@ -70,7 +70,7 @@ async def wait(
         say(f"Stopped waiting; the {kind.noun} continues on the server. See how it goes: {look}", err=True)
         raise
     if ended is not None:
-        await say_findings(ServerBackend(client, settings.namespace, caller()), settings, kind, ended)
+        await say_findings(server_backend(client, settings), settings, kind, ended)
     exactly = settings.exit_code if options.exit_code is None else options.exit_code
     return exit_code(ended) if exactly else ExitCode.OK
 

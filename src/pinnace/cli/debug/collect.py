@@ -15,6 +15,7 @@ from pinnace.api import kinds
 from pinnace.api.labels import SERVER_LABEL
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.cli.backends import server_backend
 from pinnace.cli.backup.describe import describe_backup
 from pinnace.cli.backup.description import DescribedBackup
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, View
@@ -33,13 +34,14 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DAEMON_SETS, DEPLOYMENTS, EVENTS, PODS, known
 from pinnace.messages.redaction import redact_object
+from pinnace.storage.errors import StorageError
 
 STATUS_TIMEOUT_SECONDS = 5.0
 LOG_LINES = 100_000
 LOG_BYTES = 16 << 20
 """How much of the end of a container's log is taken: a bundle must be small enough to be sent."""
 
-MISSING = (KubeError, ClientError, CommandError, ValueError)
+MISSING = (KubeError, ClientError, CommandError, StorageError, ValueError)
 """The errors that leave a part out of the bundle: it cannot be read or decoded."""
 
 
@@ -54,7 +56,7 @@ class Collector:
         self._features = settings.features
         self._bundle = bundle
         self._on_part = on_part
-        self._backend = ServerBackend(client, settings.namespace, caller())
+        self._backend = server_backend(client, settings)
         self._options = DownloadOptions(timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS, ca_cert=settings.ca_cert)
         self._view = View(program=program_name(), details=True)
 

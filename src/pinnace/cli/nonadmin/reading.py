@@ -9,6 +9,7 @@ import click
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
+from pinnace.cli.backends import encryption_of
 from pinnace.cli.common.get import check_one_way
 from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.connect import caller, command_line, pasteable, run_async, settings_of
@@ -22,7 +23,7 @@ from pinnace.cli.output.printing import OutputFlags, encode, in_order, object_li
 from pinnace.cli.structs import replace
 from pinnace.client.errors import ClientError
 from pinnace.client.interface import DownloadOptions, fetch
-from pinnace.client.server import POLL_SECONDS, ServerBackend
+from pinnace.client.server import POLL_SECONDS, OfferedFile, ServerBackend
 from pinnace.kube.errors import NotFound
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
@@ -167,7 +168,8 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
                 raise PlainError(f'The {noun} "{name}" was refused and has no log: `{describe_it}` says why.')
             if phase not in phases.ENDED:
                 raise PlainError(f'The log of {noun} "{name}" is not available until it has finished.')
-            backend = TenantBackend(home.client, home.namespace, caller())
+            encryption = encryption_of(settings_of(ctx))
+            backend = TenantBackend(home.client, home.namespace, caller(), encryption=encryption)
             sink = PrintableBytes(sys.stdout.buffer)
             await fetch(backend, LOGS[noun], name, download, sink)
             sink.end()
@@ -194,9 +196,9 @@ class TenantBackend(ServerBackend):
         """Return an empty text: the server is in a namespace that tenants cannot read."""
         return ""
 
-    async def _answer(self, kind: DownloadTargetKind, name: str) -> str:
-        """The signed URL of a file; the server is not looked for, as it is not in the tenant's namespace."""
-        return await self._signed_url(kind, name)
+    async def _answer(self, kind: DownloadTargetKind, name: str) -> OfferedFile:
+        """The server's offer; it is not looked for, as it is not in the tenant's namespace."""
+        return await self._requested(kind, name)
 
     @property
     def _causes_of_silence(self) -> str:
@@ -217,7 +219,7 @@ class TenantBackend(ServerBackend):
         found = await self.client.get(NON_ADMIN_LOCATIONS, where, self.namespace)
         return {"metadata": {"name": where}, "spec": mapping(found, "spec", "backupStorageLocationSpec")}
 
-    async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
+    async def _requested(self, kind: DownloadTargetKind, name: str) -> OfferedFile:
         """Ask for a URL and wait for it. The request is deleted at the end; the caller sets the deadline."""
         import secrets  # loads hash functions, and most commands read no file
 
@@ -238,7 +240,7 @@ class TenantBackend(ServerBackend):
                     raise ClientError(f"the log of {name} cannot be downloaded: {_refusal(seen)}")
                 await asyncio.sleep(POLL_SECONDS)
                 seen = await self.client.get(NON_ADMIN_DOWNLOADS, own, self.namespace)
-            return url
+            return OfferedFile(url)
         finally:
             await self._delete_request(own)
 

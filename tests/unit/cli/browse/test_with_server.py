@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.main import run
-from pinnace.client.server import ServerBackend
+from pinnace.client.server import OfferedFile, ServerBackend
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import BACKUPS
@@ -39,11 +39,11 @@ def asked(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> l
     cluster.add(BACKUPS, "b1")
     kinds: list[str] = []
 
-    async def url(self: ServerBackend, kind: DownloadTargetKind, name: str) -> str:
+    async def url(self: ServerBackend, kind: DownloadTargetKind, name: str) -> OfferedFile:
         kinds.append(kind)
-        return (directory / _FILES[kind]).as_uri()
+        return OfferedFile((directory / _FILES[kind]).as_uri())
 
-    monkeypatch.setattr(ServerBackend, "_signed_url", url)
+    monkeypatch.setattr(ServerBackend, "_requested", url)
     return kinds
 
 
@@ -61,12 +61,12 @@ def test_items_come_from_the_index_and_an_object_from_a_part_of_the_tarball(
 def test_a_server_that_refuses_the_kind_is_asked_for_the_tarball(
     asked: list[str], monkeypatch: pytest.MonkeyPatch, directory: Path, capsys: Printed
 ) -> None:
-    async def url(self: ServerBackend, kind: DownloadTargetKind, name: str) -> str:
+    async def url(self: ServerBackend, kind: DownloadTargetKind, name: str) -> OfferedFile:
         if kind == DownloadTargetKind.ITEM_INDEX:
             raise Invalid(422, reason="Invalid", message="Unsupported value")
-        return (directory / _FILES[kind]).as_uri()
+        return OfferedFile((directory / _FILES[kind]).as_uri())
 
-    monkeypatch.setattr(ServerBackend, "_signed_url", url)
+    monkeypatch.setattr(ServerBackend, "_requested", url)
     assert run(["backup", "show", "b1", "cm/a"]) == 0
     out, err = capsys.readouterr()
     assert "x: '1'" in out
@@ -140,10 +140,11 @@ def test_what_a_server_says_was_signed_is_compared_with_what_its_url_gives(
     sign_stored(directory, key)
     location = BackupStore(FilesystemStore(directory.parent.parent), Layout(""), location="default")
 
-    async def url(self: ServerBackend, kind: DownloadTargetKind, name: str) -> str:
-        return await location.signed(Signatures(trusted=(key.public,))).signed_url(kind, name)
+    async def url(self: ServerBackend, kind: DownloadTargetKind, name: str) -> OfferedFile:
+        signed = location.signed(Signatures(trusted=(key.public,)))
+        return OfferedFile(await signed.signed_url(kind, name))
 
-    monkeypatch.setattr(ServerBackend, "_signed_url", url)
+    monkeypatch.setattr(ServerBackend, "_requested", url)
     if altered:
         data = bytearray((directory / altered).read_bytes())
         data[len(data) // 2] ^= 1
