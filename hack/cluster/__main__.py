@@ -17,7 +17,7 @@ def build(*, node: bool, tests: bool) -> int:
     programs = [*binaries.CONTROL_PLANE, *binaries.S3_SERVER]
     if tests:
         programs += [*binaries.PLUGIN_TOOLS, *binaries.CHART_TOOLS, *binaries.GCS_SERVER, *binaries.UPLOADER]
-        programs += binaries.AGE_PROGRAM
+        programs += binaries.AGE_PROGRAM + binaries.AGE_PLUGINS
     if node and (reason := node_requirements.why_impossible()):
         print(f"[cluster] not building the programs of a node: {reason}", file=sys.stderr)
     elif node:

@@ -166,6 +166,9 @@ PROGRAMS = {
         Program("fake-gcs-server", "github.com/fsouza/fake-gcs-server", GCS),
         Program("kopia", "github.com/kopia/kopia", KOPIA),
         Program("age", "filippo.io/age/cmd/age", AGE),
+        Program("age-plugin-pq", "filippo.io/age/extra/age-plugin-pq", AGE),
+        Program("age-plugin-tagtest", "filippo.io/age/tag/internal/age-plugin-tagtest", AGE),
+        Program("age-keygen", "filippo.io/age/cmd/age-keygen", AGE),
     )
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -183,6 +186,7 @@ CSI_TOOLS = (  # CSI volumes with snapshots
 CHART_TOOLS = ("helm",)
 GCS_SERVER = ("fake-gcs-server",)
 AGE_PROGRAM = ("age",)
+AGE_PLUGINS = ("age-plugin-pq", "age-plugin-tagtest", "age-keygen")
 UPLOADER = ("kopia",)  # restic is a package of the distribution
 
 

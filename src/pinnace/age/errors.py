@@ -4,7 +4,8 @@ AgeError
 ├── MalformedFile      the file is no age file, damaged, cut off or beyond the limits
 ├── NoIdentityMatches  the file is encrypted, and none of the identities opens it
 ├── InvalidRecipient   a recipient cannot be read or is not allowed
-└── InvalidIdentity    an identity cannot be read, or its passphrase is wrong or missing
+├── InvalidIdentity    an identity cannot be read, or its passphrase is wrong or missing
+└── PluginFailed       a plugin program is missing, hangs or fails
 
 No text contains an identity or a passphrase.
 """
@@ -31,3 +32,10 @@ class InvalidRecipient(AgeError):
 
 class InvalidIdentity(AgeError):
     """An identity cannot be read."""
+
+
+class PluginFailed(AgeError):
+    """A plugin program is missing, hangs, fails, or asks for something that nobody can answer."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"the plugin age-plugin-{name}: {reason}")

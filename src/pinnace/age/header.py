@@ -14,7 +14,8 @@ MAGIC: Final = b"age-encryption.org/v1\n"
 MOST_HEADER_BYTES: Final = 64 << 10
 MOST_STANZAS: Final = 64
 FILE_KEY_BYTES: Final = 16
-_COLUMNS: Final = 64
+COLUMNS: Final = 64
+"""Of a full line of base64."""
 _ARGUMENTS: Final = re.compile(rb"-> ([\x21-\x7e]+(?: [\x21-\x7e]+)*)")
 _MAC_LINE: Final = re.compile(rb"--- ([A-Za-z0-9+/]{43})")
 
@@ -66,15 +67,13 @@ def parse_header(data: bytes) -> AgeHeader | None:
                 raise MalformedFile("the header names no recipient")
             signed = data[: lines.position - len(line) - 1] + b"---"
             return AgeHeader(tuple(stanzas), signed, decode_base64(mac[1]), lines.position)
-        opening = _ARGUMENTS.fullmatch(line)
-        if opening is None:
-            raise MalformedFile("the header has a line that does not belong there")
+        arguments = parse_arguments(line)
         if len(stanzas) == MOST_STANZAS:
             raise MalformedFile(f"the header has more than {MOST_STANZAS} recipients")
         body = _read_body(lines)
         if body is None:
             break
-        stanzas.append(Stanza(tuple(opening[1].decode("ascii").split(" ")), body))
+        stanzas.append(Stanza(arguments, body))
     if len(data) >= MOST_HEADER_BYTES:
         raise MalformedFile(f"the header has more than {MOST_HEADER_BYTES} bytes")
     return None
@@ -82,13 +81,23 @@ def parse_header(data: bytes) -> AgeHeader | None:
 
 def write_header(stanzas: Sequence[Stanza], file_key: bytes) -> bytes:
     """The bytes of a header of the stanzas."""
-    parts = [MAGIC]
-    for stanza in stanzas:
-        body = encode_base64(stanza.body)
-        lines = [body[start : start + _COLUMNS] for start in range(0, len(body) + 1, _COLUMNS)]
-        parts.append(b"-> " + " ".join(stanza.arguments).encode() + b"\n" + b"\n".join(lines) + b"\n")
-    signed = b"".join(parts) + b"---"
+    signed = MAGIC + b"".join(map(write_stanza, stanzas)) + b"---"
     return signed + b" " + encode_base64(_mac(file_key, signed)) + b"\n"
+
+
+def write_stanza(stanza: Stanza) -> bytes:
+    """The lines of a stanza."""
+    body = encode_base64(stanza.body)
+    lines = [body[start : start + COLUMNS] for start in range(0, len(body) + 1, COLUMNS)]
+    return b"-> " + " ".join(stanza.arguments).encode() + b"\n" + b"\n".join(lines) + b"\n"
+
+
+def parse_arguments(line: bytes) -> tuple[str, ...]:
+    """The type and the arguments in the first line of a stanza. Raises MalformedFile."""
+    opening = _ARGUMENTS.fullmatch(line)
+    if opening is None:
+        raise MalformedFile("the header has a line that does not belong there")
+    return tuple(opening[1].decode("ascii").split(" "))
 
 
 def encode_base64(data: bytes) -> bytes:
@@ -136,9 +145,9 @@ def _read_body(lines: _Lines) -> bytes | None:
     """The body of a stanza: full lines, and a shorter one at the end. None if more data is needed."""
     encoded: list[bytes] = []
     while (line := lines.next()) is not None:
-        if len(line) > _COLUMNS:
+        if len(line) > COLUMNS:
             raise MalformedFile("the header has a line that is too long")
         encoded.append(line)
-        if len(line) < _COLUMNS:
+        if len(line) < COLUMNS:
             return decode_base64(b"".join(encoded))
     return None

@@ -1,12 +1,16 @@
-"""Identities as files have them: age and ssh keys, with or without a passphrase; and opening by them."""
+"""Identities as files have them: age and ssh keys, with or without a passphrase, and those of plugins."""
 
 import base64
 import re
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from pinnace.age import bech32
 from pinnace.age.errors import AgeError, InvalidIdentity, MalformedFile, NoIdentityMatches
 from pinnace.age.header import MAGIC, AgeHeader, is_age, parse_header
+from pinnace.age.plugins import Dialog, NobodyToAsk, plugin_name, unwrap_by_plugin
+from pinnace.aio.blocking import in_thread
 
 MOST_FILE_BYTES: Final = 64 << 10
 """Of a file of identities; those of age and ssh have less than four thousand bytes."""
@@ -15,6 +19,7 @@ MOST_IDENTITIES: Final = 64
 MOST_WORK_FACTOR: Final = 20
 """Of scrypt: a second, and a GiB of memory. age itself writes 18."""
 _SCRYPT: Final = "scrypt"
+_PLUGIN: Final = "AGE-PLUGIN-"
 _WORK_FACTOR: Final = re.compile(r"[1-9][0-9]?")
 _ARMOR: Final = re.compile(
     rb"\s*-----BEGIN AGE ENCRYPTED FILE-----\r?\n([A-Za-z0-9+/=\r\n]+)-----END AGE ENCRYPTED FILE-----\s*"
@@ -33,12 +38,30 @@ def no_passphrases(what: str) -> str:
 class Identities:
     """Private keys. The repr shows none."""
 
-    def __init__(self, keys: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        keys: Sequence[Any],
+        by_plugin: Mapping[str, Sequence[str]] = {},
+        dialog: Dialog | None = None,
+    ) -> None:
+        """Args:
+        keys: as pyrage has them.
+        by_plugin: the identities of each plugin.
+        dialog: of the plugins with the user.
+        """
         self._keys = tuple(keys)
+        self._by_plugin = dict(by_plugin)
+        self._dialog = dialog or NobodyToAsk()
 
     @classmethod
-    def parse(cls, data: bytes, passphrases: Passphrases = no_passphrases) -> "Identities":
+    def parse(
+        cls, data: bytes, passphrases: Passphrases = no_passphrases, dialog: Dialog | None = None
+    ) -> "Identities":
         """The identities in a file.
+
+        Args:
+            dialog: of plugins with the user. Without it identities of plugins are refused: their programs run
+                for those who administer this machine only.
 
         Raises:
             InvalidIdentity: the file has none, or one that cannot be read; or the passphrase is wrong.
@@ -51,10 +74,31 @@ class Identities:
             data = _unprotected(data, passphrases)
         if _PRIVATE_KEY.match(data):
             return cls([_ssh_key(data, passphrases)])
-        return cls(_age_keys(data))
+        keys, by_plugin = _age_keys(data)
+        if by_plugin and dialog is None:
+            raise InvalidIdentity(
+                f"it names the plugin age-plugin-{next(iter(by_plugin))}, and plugins are not run here"
+            )
+        return cls(keys, by_plugin, dialog)
+
+    async def open(self, wrapped: bytes) -> bytes:
+        """As `unwrap`, by plugins too, once no other identity opens it.
+
+        Raises:
+            PluginFailed: a plugin is missing, hangs or fails.
+        """
+        try:
+            return await in_thread(self.unwrap, wrapped)
+        except NoIdentityMatches:
+            header = _small_header(wrapped)
+            for name, texts in self._by_plugin.items():
+                file_key = await unwrap_by_plugin(name, texts, header.stanzas, self._dialog)
+                if file_key is not None:
+                    return _opened(wrapped, header, file_key)
+            raise
 
     def unwrap(self, wrapped: bytes) -> bytes:
-        """What was wrapped for the recipient of one of the identities; the content is checked within limits.
+        """What was wrapped for the recipient of one of the identities, none of a plugin, within limits.
 
         Raises:
             MalformedFile: it is no age file, damaged or beyond the limits, or is for a passphrase.
@@ -65,6 +109,8 @@ class Identities:
         header = _small_header(wrapped)
         if any(stanza.arguments[0] == _SCRYPT for stanza in header.stanzas):
             raise MalformedFile("it is encrypted by a passphrase, which is refused where others can write it")
+        if not self._keys:
+            raise NoIdentityMatches
         try:
             content: bytes = decrypt(wrapped, self._keys)
         except DecryptError as error:
@@ -81,6 +127,17 @@ def _small_header(data: bytes) -> AgeHeader:
     if header is None:
         raise MalformedFile("it is cut off in its header")
     return header
+
+
+def _opened(wrapped: bytes, header: AgeHeader, file_key: bytes) -> bytes:
+    """The content of a small file with this key. Raises MalformedFile."""
+    from pinnace.age.payload import Chunks
+
+    header.check(file_key)
+    chunks = Chunks.of_file_key(file_key, wrapped, header)
+    if chunks.last(len(wrapped)):
+        raise MalformedFile("it has more than one chunk")
+    return chunks.open(0, wrapped[chunks.start :], last=True)
 
 
 def _unprotected(data: bytes, passphrases: Passphrases) -> bytes:
@@ -115,7 +172,8 @@ def _check_protection(header: AgeHeader) -> None:
         raise MalformedFile(f"its work factor is {factor}, above {MOST_WORK_FACTOR}")
 
 
-def _age_keys(data: bytes) -> list[Any]:
+def _age_keys(data: bytes) -> tuple[list[Any], dict[str, list[str]]]:
+    """The keys in a file, and those of plugins by the names of these. Raises InvalidIdentity."""
     from pyrage import x25519
 
     from pinnace.age.x25519 import X25519Identity
@@ -125,27 +183,37 @@ def _age_keys(data: bytes) -> list[Any]:
     except UnicodeDecodeError:
         raise InvalidIdentity("it has no identity: an age key AGE-SECRET-KEY-1… or an ssh key") from None
     keys: list[Any] = []
+    by_plugin: dict[str, list[str]] = defaultdict(list)
+    count = 0
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
-        if text.startswith("AGE-PLUGIN-"):
-            raise InvalidIdentity(
-                f"line {number} names a plugin, which is not supported: unwrap the key by age"
-            )
         if text.startswith("age1"):
             raise InvalidIdentity(f"line {number} is a recipient, not an identity AGE-SECRET-KEY-1…")
-        if not text.startswith("AGE-SECRET-KEY-1"):
+        if text.startswith("AGE-SECRET-KEY-PQ-1"):
+            raise InvalidIdentity(
+                f"line {number} is a key AGE-SECRET-KEY-PQ-1…: convert it by age-plugin-pq -identity"
+            )
+        if not text.startswith(("AGE-SECRET-KEY-1", _PLUGIN)):
             raise InvalidIdentity(f"line {number} is no identity AGE-SECRET-KEY-1…")
-        if len(keys) == MOST_IDENTITIES:
+        count += 1
+        if count > MOST_IDENTITIES:
             raise InvalidIdentity(f"it has more than {MOST_IDENTITIES} identities")
+        if text.startswith(_PLUGIN):
+            try:
+                prefix, _ = bech32.decode(text)
+                by_plugin[plugin_name(prefix, before=_PLUGIN.lower(), after="-")].append(text)
+            except ValueError as error:
+                raise InvalidIdentity(f"line {number}: an identity of a plugin: {error}") from None
+            continue
         try:
             keys.append(x25519.Identity.from_str(X25519Identity.parse(text).secret_text()))
         except AgeError as error:
             raise InvalidIdentity(f"line {number}: {error}") from None
-    if not keys:
+    if not count:
         raise InvalidIdentity("it has no identity: an age key AGE-SECRET-KEY-1… or an ssh key")
-    return keys
+    return keys, by_plugin
 
 
 def _ssh_key(data: bytes, passphrases: Passphrases) -> Any:

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from pinnace.age.errors import MalformedFile
-from pinnace.age.header import FILE_KEY_BYTES, derive, parse_header, write_header
+from pinnace.age.header import FILE_KEY_BYTES, AgeHeader, derive, parse_header, write_header
 from pinnace.age.sizes import CHUNK_BYTES, NONCE_BYTES, SEALED_BYTES, TAG_BYTES
 from pinnace.age.x25519 import X25519Identity, X25519Recipient
 
@@ -76,8 +76,13 @@ class Chunks(msgspec.Struct, frozen=True):
         header = parse_header(data)
         if header is None or len(data) < header.length + NONCE_BYTES:
             return None
+        return cls.of_file_key(identity.file_key(header), data, header)
+
+    @classmethod
+    def of_file_key(cls, file_key: bytes, data: bytes, header: AgeHeader) -> "Chunks":
+        """Of a file that starts so, with the nonce, and has this key."""
         start = header.length + NONCE_BYTES
-        return cls(_cipher(identity.file_key(header), data[header.length : start]), start)
+        return cls(_cipher(file_key, data[header.length : start]), start)
 
     def last(self, stored_bytes: int) -> int:
         """The number of the last chunk of a file of this size. Raises MalformedFile."""

@@ -10,6 +10,7 @@ from pinnace.age.errors import InvalidIdentity
 from pinnace.age.identities import Identities
 from pinnace.aio.small_files import read_small_file
 from pinnace.cli.errors import InvalidInput
+from pinnace.cli.plugin_dialog import TerminalDialog
 from pinnace.cli.settings import Settings
 from pinnace.kms.errors import InvalidKMSKey
 from pinnace.storage.encryption import Encryption, kms_keys_of
@@ -29,7 +30,7 @@ def given_identities(settings: Settings) -> Identities | None:
         return None
     path = os.path.expanduser(settings.identity_file)
     try:
-        return Identities.parse(read_small_file(Path(path)), _passphrase)
+        return Identities.parse(read_small_file(Path(path)), _passphrase, TerminalDialog())
     except OSError as error:
         raise InvalidInput(f"cannot read the identity file {path!r}: {error.strerror}") from error
     except InvalidIdentity as error:

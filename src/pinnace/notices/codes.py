@@ -41,6 +41,7 @@ class Code(enum.StrEnum):
     IDENTITY_MISSING = "identity-missing"
     IDENTITY_REFUSED = "identity-refused"
     ENCRYPTION_BROKEN = "encryption-broken"
+    AGE_PLUGIN_FAILED = "age-plugin-failed"
     JOURNAL_NOT_KEPT = "journal-not-kept"
     NAME_TAKEN = "name-taken"
     HELD_LONGER = "held-longer"
@@ -292,6 +293,11 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
         "A backup, or a file of it, is not as a trusted key has signed it, or it is not signed and its"
         " location takes signed backups only. `pinnace backup verify` names each file that was changed, added"
         " or removed. Restore nothing of it before you know who did that."
+    ),
+    Code.AGE_PLUGIN_FAILED: Explanation(
+        "A program age-plugin-NAME that a recipient or an identity needs is not on PATH, was silent for a"
+        " minute, or has failed. The text has what it said.",
+        "Run age by hand with the same recipient or identity, which shows more of what the program says.",
     ),
     Code.KMS_REFUSED: Explanation(
         "A key management service refused to wrap or to unwrap the key of a backup. The text has its code,"

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pinnace.age.errors import InvalidIdentity
 from pinnace.age.identities import Identities
+from pinnace.age.plugins import NobodyToAsk
 from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.labels import FAILED_BACKUP, WITHOUT_VOLUME_DATA
@@ -150,7 +151,7 @@ def _identities(location: Location) -> Identities | None:
         return None
     path = fspath(location.identity_file)
     try:
-        return Identities.parse(read_small_file(Path(path)))
+        return Identities.parse(read_small_file(Path(path)), dialog=NobodyToAsk())
     except OSError as error:
         raise StoreConfigError(f"the identity file {path!r} cannot be read: {error_text(error)}") from error
     except InvalidIdentity as error:

@@ -11,7 +11,7 @@ import orjson
 
 from pinnace.age.errors import AgeError, InvalidRecipient, MalformedFile, NoIdentityMatches
 from pinnace.age.identities import MOST_WRAPPED_BYTES, Identities
-from pinnace.age.recipients import Recipient, parse_recipients, wrap
+from pinnace.age.recipients import Recipient, parse_recipients, wrap_for_all
 from pinnace.kms.uris import KMSKey, parse_keys
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.own_settings import KMS_KEYS, RECIPIENTS
@@ -54,12 +54,16 @@ class Encryption(msgspec.Struct, frozen=True, kw_only=True):
         return self.encrypts or self.identities is not None
 
 
-def recipients_of(config: Mapping[str, str]) -> tuple[Recipient, ...]:
-    """The recipients that the settings of a location name. Raises StoreConfigError."""
+def recipients_of(config: Mapping[str, str], *, is_tenants: bool = False) -> tuple[Recipient, ...]:
+    """The recipients that the settings of a location name. Raises StoreConfigError.
+
+    Args:
+        is_tenants: it is a tenant's location; no programs run for it.
+    """
     if RECIPIENTS not in config:
         return ()
     try:
-        return parse_recipients(config[RECIPIENTS])
+        return parse_recipients(config[RECIPIENTS], simple_only=is_tenants)
     except InvalidRecipient as error:
         raise StoreConfigError(f"config.{RECIPIENTS}: {error}") from None
 
@@ -72,7 +76,7 @@ def kms_keys_of(config: Mapping[str, str]) -> tuple[KMSKey, ...]:
     return keys
 
 
-def key_file(
+async def key_file(
     identity: "X25519Identity",
     owner: str,
     recipients: tuple[Recipient, ...],
@@ -85,11 +89,14 @@ def key_file(
     Args:
         owner: the name of the backup, so that its key does not pass for that of another.
         wrapped_by_kms: `kms_secret`, wrapped, by the URI of the key.
+
+    Raises:
+        PluginFailed: the plugin of a recipient does not wrap it.
     """
     document: dict[str, object] = {"version": _VERSION}
     text = f"{_COMMENT}{orjson.dumps(owner).decode()}\n{identity.secret_text()}\n"
     if recipients:
-        document["age"] = b64encode(wrap(text.encode(), recipients)).decode()
+        document["age"] = b64encode(await wrap_for_all(text.encode(), recipients)).decode()
     if wrapped_by_kms:
         document["kms"] = [
             {"kms": uri, "ciphertext": b64encode(wrapped).decode()} for uri, wrapped in wrapped_by_kms.items()
@@ -126,7 +133,7 @@ def open_kms_secret(secret: bytes, owner: str | None) -> "X25519Identity":
     return _parsed(text)
 
 
-def open_key_file(data: bytes, owner: str | None, identities: Identities) -> "X25519Identity":
+async def open_key_file(data: bytes, owner: str | None, identities: Identities) -> "X25519Identity":
     """The identity in a key file.
 
     Args:
@@ -135,6 +142,7 @@ def open_key_file(data: bytes, owner: str | None, identities: Identities) -> "X2
     Raises:
         NoIdentityMatches: it is for none of the identities.
         MalformedFile: it is damaged, beyond the limits, or of another backup.
+        PluginFailed: the plugin of an identity is missing, hangs or fails.
     """
     document = _document(data)
     if "age" not in document and "kms" in document:
@@ -145,7 +153,7 @@ def open_key_file(data: bytes, owner: str | None, identities: Identities) -> "X2
         wrapped = b""
     if not wrapped:
         raise MalformedFile(_UNKNOWN)
-    text = identities.unwrap(wrapped)
+    text = await identities.open(wrapped)
     comment, _, rest = text.partition(b"\n")
     if owner is not None and comment != f"{_COMMENT}{orjson.dumps(owner).decode()}".encode():
         raise MalformedFile("it is the key file of another backup")

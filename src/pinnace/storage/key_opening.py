@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pinnace.age.errors import AgeError, MalformedFile, NoIdentityMatches
+from pinnace.age.errors import AgeError, MalformedFile, NoIdentityMatches, PluginFailed
 from pinnace.age.header import MAGIC, is_age
 from pinnace.aio.blocking import in_thread
 from pinnace.kms.errors import InvalidKMSKey, KMSError
@@ -12,7 +12,7 @@ from pinnace.kms.uris import parse_key
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Coded
 from pinnace.storage.encryption import Encryption, kms_entries, open_key_file, open_kms_secret
-from pinnace.storage.errors import UnreadableObject
+from pinnace.storage.errors import StorageError, UnreadableObject
 from pinnace.storage.own_settings import KMS_KEYS
 
 if TYPE_CHECKING:  # cryptography is loaded where something is encrypted only
@@ -40,6 +40,12 @@ class EncryptionBroken(Coded, UnreadableObject):
     notice_code = Code.ENCRYPTION_BROKEN
 
 
+class AgePluginFailed(Coded, StorageError):
+    """A plugin program of age does not wrap or unwrap the key of a backup."""
+
+    notice_code = Code.AGE_PLUGIN_FAILED
+
+
 async def open_key(
     encryption: Encryption,
     *,
@@ -63,16 +69,22 @@ async def open_key(
         IdentityMissing, IdentityRefused: no identity was given, or none of them opens it.
         EncryptionBroken: a key file is damaged, or of another backup.
         KMSError: a key of a service does not open it.
+        AgePluginFailed: the plugin of an identity does not.
     """
     identities = encryption.identities
     broken: EncryptionBroken | None = None
+    failed: AgePluginFailed | None = None
     refused: KMSError | None = None
     for name in files:
         try:
             data = await read(name)
             if identities is not None:
-                with suppress(NoIdentityMatches):
-                    return await in_thread(open_key_file, data, backup, identities)
+                try:
+                    return await open_key_file(data, backup, identities)
+                except NoIdentityMatches:
+                    pass
+                except PluginFailed as error:
+                    failed = failed or AgePluginFailed(f"cannot open the key of {title!r}: {error}")
             if (found := await _unwrapped_by_kms(encryption, data, backup)) is not None:
                 return found
         except KMSError as error:
@@ -83,6 +95,8 @@ async def open_key(
             broken = broken or EncryptionBroken(name, error.reason)
     if broken is not None and (identities is not None or encryption.kms_keys):
         raise broken
+    if failed is not None:
+        raise failed
     if refused is not None and identities is None:
         raise refused
     if identities is None:

@@ -129,7 +129,7 @@ def open_backup_store(
     """
     signatures = signatures_of(location.spec.config)
     encryption = Encryption(
-        recipients=recipients_of(location.spec.config),
+        recipients=recipients_of(location.spec.config, is_tenants=bool(tenant_of(location.metadata))),
         kms_keys=kms_keys_of(location.spec.config),
         kms_access=partial(_kms_access, location, credentials_file, environ, own_networks),
     )

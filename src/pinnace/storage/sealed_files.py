@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pinnace.age.errors import AgeError
+from pinnace.age.errors import AgeError, PluginFailed
 from pinnace.age.identities import Identities
 from pinnace.age.sizes import CHUNK_BYTES, OWN_HEAD_BYTES, SEALED_BYTES, content_size
 from pinnace.aio.blocking import in_thread
@@ -27,6 +27,7 @@ from pinnace.storage.encryption import (
 from pinnace.storage.errors import RangesUnsupported
 from pinnace.storage.interface import ObjectStore, read_all
 from pinnace.storage.key_opening import (
+    AgePluginFailed,
     EncryptionBroken,
     encryption_broken,
     exchanged,
@@ -100,6 +101,7 @@ class SealedFiles:
 
         Raises:
             KMSError: a key management service does not wrap it.
+            AgePluginFailed: the plugin of a recipient does not.
         """
         if not self._encryption.encrypts:
             self._identities.pop(owner.directory, None)
@@ -114,7 +116,10 @@ class SealedFiles:
     async def _wrapped(self, identity: "X25519Identity", owner: KeyOwner) -> bytes:
         """A key file for the recipients and the keys of services of the location."""
         wrapped = await self._wrapped_by_kms(kms_secret(identity, owner.name))
-        return await in_thread(key_file, identity, owner.name, self._encryption.recipients, wrapped)
+        try:
+            return await key_file(identity, owner.name, self._encryption.recipients, wrapped)
+        except PluginFailed as error:
+            raise AgePluginFailed(f"cannot wrap the key of {owner.name!r}: {error}") from error
 
     async def _wrapped_by_kms(self, secret: bytes) -> dict[str, bytes]:
         keys, access = self._encryption.kms_keys, self._encryption.kms_access

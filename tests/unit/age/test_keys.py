@@ -114,7 +114,7 @@ def test_work_that_holds_the_program_is_refused_before_it_begins() -> None:
         (b"x" * 70_000, "more than 65536 bytes"),
         (str(AGE_KEY.recipient).encode(), "line 1 is a recipient"),
         (AGE_FILE[:-10], "line 3"),
-        (b"AGE-PLUGIN-YUBIKEY-1QQQ", "names a plugin"),
+        (b"AGE-PLUGIN-YUBIKEY-1QQQ", "line 1: an identity of a plugin: it is cut off"),
         (b"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n", "ssh key"),
         (b"-----BEGIN AGE ENCRYPTED FILE-----\nAAAA\n-----END AGE ENCRYPTED FILE-----\n", "damaged age file"),
         (wrap(AGE_FILE, parse_recipients(str(AGE_KEY.recipient))), "not protected by one passphrase"),

@@ -1,6 +1,8 @@
 """Encrypted backups in a location: what is plain, who opens what, and what an attacker may exchange."""
 
+import asyncio
 import gzip
+import os
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from contextlib import _AsyncGeneratorContextManager
@@ -14,10 +16,12 @@ import pytest
 
 from pinnace.age.header import Stanza, write_header
 from pinnace.age.identities import Identities
+from pinnace.age.plugins import NobodyToAsk
 from pinnace.age.recipients import parse_recipients
 from pinnace.age.sizes import CHUNK_BYTES
 from pinnace.age.x25519 import X25519Identity
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.velero.backup import Backup
 from pinnace.kms import wrapping
 from pinnace.kms.access import KMSAccess
@@ -30,13 +34,24 @@ from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.encryption import Encryption, key_file
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.filesystem.store import FilesystemStore
-from pinnace.storage.key_opening import EncryptionBroken, IdentityMissing, IdentityRefused
+from pinnace.storage.key_opening import (
+    AgePluginFailed,
+    EncryptionBroken,
+    IdentityMissing,
+    IdentityRefused,
+)
 from pinnace.storage.layout import Layout
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store
 from pinnace.storage.own_settings import Signatures
+from tests.support.age.plugin_program import identity_of, install_plugin, recipient_of
 
 ALICE, BOB = X25519Identity.generate(), X25519Identity.generate()
+KEY_FILES = {
+    name: asyncio.run(key_file(X25519Identity.generate(), name, parse_recipients(str(ALICE.recipient))))
+    for name in ("b1", "b2")
+}
+"""Of keys that no file has."""
 CONTENTS = bytes(number % 251 for number in range(3 * CHUNK_BYTES + 77))
 
 
@@ -181,11 +196,11 @@ def of_somebody_else(data: bytes) -> bytes:
 
 
 def other_key(data: bytes) -> bytes:
-    return key_file(X25519Identity.generate(), "b1", parse_recipients(str(ALICE.recipient)))
+    return KEY_FILES["b1"]
 
 
 def key_of_other_backup(data: bytes) -> bytes:
-    return key_file(X25519Identity.generate(), "b2", parse_recipients(str(ALICE.recipient)))
+    return KEY_FILES["b2"]
 
 
 def scrypt(data: bytes) -> bytes:
@@ -296,7 +311,7 @@ async def test_the_newest_key_file_that_opens_counts(place: Place) -> None:
     first.rename(place.path("b1", "-pinnace-keys.2.json"))
     first.write_bytes(other_key(b""))
     place.path("b1", "-pinnace-keys.10.json").write_bytes(
-        key_file(X25519Identity.generate(), "b1", parse_recipients(str(BOB.recipient)))
+        await key_file(X25519Identity.generate(), "b1", parse_recipients(str(BOB.recipient)))
     )
     assert await contents(place.open(keys=identities(ALICE))) == CONTENTS
 
@@ -522,3 +537,43 @@ def test_keys_that_cannot_be_used_refuse_the_location(keys: str, tmp_path: Path)
     location.spec.config["encryption.kms"] = keys
     with pytest.raises((KMSError, StoreConfigError)):
         open_backup_store(location)
+
+
+@pytest.fixture
+def _plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_plugin(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+def by_plugin(word: str) -> Identities:
+    return Identities.parse(identity_of(word).encode(), dialog=NobodyToAsk())
+
+
+@pytest.mark.usefixtures("_plugin")
+async def test_a_backup_for_a_plugin_is_opened_by_it_alone(place: Place) -> None:
+    await place.back_up("b1", recipients=f"{BOB.recipient} {recipient_of('plain')}")
+    assert await contents(place.open(keys=by_plugin("plain"))) == CONTENTS
+    assert await contents(place.open(keys=identities(BOB))) == CONTENTS
+    with pytest.raises(AgePluginFailed, match="key of 'b1': the plugin age-plugin-test: no key is"):
+        await contents(place.open(keys=by_plugin("error")))
+    with pytest.raises(IdentityRefused):
+        await contents(place.open(keys=identities(ALICE)))
+
+
+@pytest.mark.usefixtures("_plugin")
+async def test_a_backup_whose_plugin_fails_leaves_nothing(place: Place) -> None:
+    with pytest.raises(AgePluginFailed, match="cannot wrap the key of 'b1'"):
+        await place.back_up("b1", recipients=f"{BOB.recipient} {recipient_of('error')}")
+    assert [path for path in (place.folder / "bucket").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("recipient", [recipient_of("plain"), str(ALICE.recipient)])
+def test_a_tenants_location_runs_no_program(tmp_path: Path, recipient: str) -> None:
+    location = location_from_url(f"file://{tmp_path}?encryption.recipients={recipient}")
+    open_backup_store(location)
+    location.metadata.annotations[Origin.LOCATION.namespace_annotation] = "team"
+    if recipient == str(ALICE.recipient):
+        open_backup_store(location)
+    else:
+        with pytest.raises(StoreConfigError, match="for locations of administrators"):
+            open_backup_store(location)

@@ -1,0 +1,1 @@
+"""A plugin program of age for tests."""
