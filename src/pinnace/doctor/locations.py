@@ -49,8 +49,8 @@ _REMEDIES = (
     ),
     (
         r"for its object lock",
-        "give the credentials the right s3:GetBucketObjectLockConfiguration, and those that the page about"
-        " object lock names",
+        "give the credentials the rights that the page about object lock names, such as"
+        " s3:GetBucketObjectLockConfiguration",
     ),
     (r"cannot reach|no answer|did not answer", "see that the store runs, and that its address is right"),
 )

@@ -9,14 +9,15 @@ import ssl
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from datetime import timedelta
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import Protocol, Self
 
 import aiohttp
 
 from pinnace.aio.blocking import not_interrupted
 from pinnace.storage.downloads import Download, ObjectURL
 from pinnace.storage.interface import Body, ListPage, check_key, check_prefix, check_range
+from pinnace.storage.object_lock import BucketLock, ObjectVersion, Retention
 from pinnace.storage.upload import GRACE_SECONDS
 from pinnace.store_access.addresses import Addresses
 from pinnace.store_access.requests import RequestPolicy, new_session
@@ -62,6 +63,30 @@ class Requests(Protocol):
 
     async def signed_url(self, key: str, ttl: timedelta) -> str:
         """A URL to read the object with."""
+        ...
+
+    def holding(self, retention: Retention) -> Self:
+        """The same requests, whose uploads are held."""
+        ...
+
+    async def check_retention(self, key: str, retention: Retention) -> None:
+        """See that an object that was just stored is held as long as asked."""
+        ...
+
+    async def bucket_lock(self) -> BucketLock:
+        """What the bucket has, also without the right to hold objects."""
+        ...
+
+    async def versions(self, prefix: str) -> list[ObjectVersion]:
+        """All versions of the keys that begin with `prefix`."""
+        ...
+
+    async def held_until(self, version: ObjectVersion) -> datetime | None:
+        """Until when a version cannot be deleted. Raises BackupLocked for a hold without an end."""
+        ...
+
+    async def delete_version(self, version: ObjectVersion) -> None:
+        """Delete a version for good; a missing one is success. Raises BackupLocked."""
         ...
 
 
@@ -164,6 +189,30 @@ class HTTPStore(ABC):
         """See ObjectStore.signed_url."""
         check_key(key)
         return await (await self._requests()).signed_url(key, ttl)
+
+    async def put_locked(self, key: str, body: Body, retention: Retention) -> None:
+        """See LockingStore.put_locked."""
+        check_key(key)
+        requests = await self._requests()
+        await requests.holding(retention).upload(key, body)
+        await requests.check_retention(key, retention)
+
+    async def bucket_lock(self) -> BucketLock:
+        """See LockingStore.bucket_lock."""
+        return await (await self._requests()).bucket_lock()
+
+    async def versions(self, prefix: str) -> list[ObjectVersion]:
+        """See VersionsStore.versions."""
+        check_prefix(prefix)
+        return await (await self._requests()).versions(prefix)
+
+    async def held_until(self, version: ObjectVersion) -> datetime | None:
+        """See VersionsStore.held_until."""
+        return await (await self._requests()).held_until(version)
+
+    async def delete_version(self, version: ObjectVersion) -> None:
+        """See VersionsStore.delete_version."""
+        await (await self._requests()).delete_version(version)
 
     async def close(self) -> None:
         """See ObjectStore.close."""

@@ -26,6 +26,9 @@ READ_SIZE_BYTES = 1 << 20
 
 DELETE_ATTEMPTS = 3
 """How often a deletion is sent that is answered with success though the object is still there."""
+MAX_LISTED = 500_000
+"""Names in one list, all kept in memory; many times what an honest location holds. A store can be
+anyone's."""
 
 
 class ListPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time, later
-from pinnace.storage.errors import BackupLocked, StoreConfigError
+from pinnace.storage.errors import BackupLocked, StorageError, StoreConfigError
 from pinnace.storage.interface import Body
 
 LOCK_MODE: Final = "objectLock.mode"
@@ -154,6 +154,24 @@ class VersionsStore(Protocol):
     async def delete_version(self, version: ObjectVersion) -> None:
         """Delete one version for good; a missing one is success."""
         ...
+
+
+def check_held(key: str, retention: Retention, until: datetime | None, right: str) -> None:
+    """See that a store holds an object as long as it was asked to.
+
+    Args:
+        until: by the answer of the store; None for not at all.
+        right: what is missing where the store does not say it.
+
+    Raises:
+        StorageError: it is not held so long.
+    """
+    if until is None or until < retention.until:
+        shown = "not at all" if until is None else f"only until {format_time(until)}"
+        raise StorageError(
+            f"{key!r} was to be held until {format_time(retention.until)}, and the store holds it {shown}:"
+            f" it ignores object lock, or {right} is missing"
+        )
 
 
 def held_text(until: datetime) -> str:

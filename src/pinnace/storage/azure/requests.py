@@ -4,8 +4,9 @@ import base64
 import hashlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from functools import partial
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -18,8 +19,15 @@ from pinnace.clouds.aws.signing import quote_key, quote_query
 from pinnace.storage.azure.account import SAS_VARIABLE, AccountKey, SharedAccess
 from pinnace.storage.azure.signing import StorageAccount, read_sas, shared_key_headers, with_version
 from pinnace.storage.downloads import ObjectURL, no_object
-from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
-from pinnace.storage.interface import Body, ListPage
+from pinnace.storage.errors import (
+    BackupLocked,
+    ObjectNotFound,
+    StorageError,
+    StoreConfigError,
+    StoreUnavailable,
+)
+from pinnace.storage.interface import MAX_LISTED, Body, ListPage
+from pinnace.storage.object_lock import BucketLock, LockMode, ObjectVersion, Retention, check_held
 from pinnace.storage.upload import upload
 from pinnace.store_access.requests import (
     Complaint,
@@ -37,6 +45,14 @@ from pinnace.store_access.requests import (
 )
 
 _EXISTS = ("BlobAlreadyExists", "ConditionNotMet")
+_CURRENT = "OperationNotAllowedOnRootBlob"
+"""The answer to the deletion of the current version by its id."""
+_HELD = ("BlobImmutableDueToPolicy", "BlobImmutableDueToLegalHold")
+_MODES = {LockMode.GOVERNANCE: "unlocked", LockMode.COMPLIANCE: "locked"}
+_WITHOUT_LOCK = (
+    "has no object lock: enable immutable storage with versioning (version-level immutability) for the"
+    " container or its storage account"
+)
 _NONCE_CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -50,6 +66,7 @@ class ContainerRequests:
         access: asked for every request.
         clock: the time of signatures.
         block_bytes: of uploads that do not fit into one.
+        object_headers: sent with every blob that is uploaded: its immutability policy.
     """
 
     session: aiohttp.ClientSession
@@ -60,6 +77,7 @@ class ContainerRequests:
     policy: RequestPolicy
     clock: Clock
     block_bytes: int
+    object_headers: Mapping[str, str] = field(default_factory=dict)
 
     async def upload(self, key: str, body: Body) -> None:
         """See Requests.upload."""
@@ -67,7 +85,8 @@ class ContainerRequests:
 
     async def put(self, key: str, data: bytes) -> None:
         """Store a whole blob."""
-        await self._store(key, self._blob_url(key), data, {"x-ms-blob-type": "BlockBlob"})
+        headers = {**self.object_headers, "x-ms-blob-type": "BlockBlob"}
+        await self._store(key, self._blob_url(key), data, headers)
 
     async def put_new(self, key: str, data: bytes) -> bool:
         """See Requests.put_new."""
@@ -103,7 +122,7 @@ class ContainerRequests:
             ElementTree.SubElement(root, "Latest").text = name
         url = f"{self._blob_url(key)}?comp=blocklist"
         body = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-        await self._store(key, url, body, {})
+        await self._store(key, url, body, self.object_headers)
         try:
             found = await self.size(key)
         except ObjectNotFound:
@@ -175,6 +194,79 @@ class ContainerRequests:
         reply = await self._send("DELETE", self._blob_url(key))
         if not _is_missing_blob(reply):
             _check(f"cannot delete {key!r}", reply)
+
+    def holding(self, retention: Retention) -> "ContainerRequests":
+        """See Requests.holding: an immutability policy of the blob's version."""
+        until = format_datetime(retention.until.astimezone(UTC), usegmt=True)
+        policy = {
+            "x-ms-immutability-policy-until-date": until,
+            "x-ms-immutability-policy-mode": _MODES[retention.mode],
+        }
+        return replace(self, object_headers={**self.object_headers, **policy})
+
+    async def check_retention(self, key: str, retention: Retention) -> None:
+        """See Requests.check_retention."""
+        reply = await self._head(key)
+        until = None if reply is None else _immutable_until(reply)
+        check_held(key, retention, until, "the right to set immutability policies")
+
+    async def bucket_lock(self) -> BucketLock:
+        """See Requests.bucket_lock. A default policy of the container is not told by this interface."""
+        reply = await self._send("HEAD", f"{self.url}?restype=container")
+        _check(f"cannot ask container {self.container!r} for its object lock", reply)
+        if reply.headers.get("x-ms-immutable-storage-with-versioning-enabled") == "true":
+            return BucketLock(is_enabled=True)
+        return BucketLock(is_enabled=False, reason=f"container {self.container!r} {_WITHOUT_LOCK}")
+
+    async def versions(self, prefix: str) -> list[ObjectVersion]:
+        """See Requests.versions; there are no markers."""
+        what = f"cannot list the versions in container {self.container!r}"
+        params = {"restype": "container", "comp": "list", "include": "versions", "prefix": prefix}
+        found: list[ObjectVersion] = []
+        while True:
+            url = f"{self.url}?{quote_query(params)}"
+            reply = await self._send("GET", url, complaint=partial(_no_list, prefix))
+            _check(what, reply)
+            root = parse_xml(reply.body, what)
+            found += [
+                ObjectVersion(key=_name_of(each), version=child_text(each, "VersionId"))
+                for each in root.iter()
+                if local_name(each) == "Blob"
+            ]
+            if len(found) > MAX_LISTED:
+                raise StorageError(f"{what}: there are more than {MAX_LISTED} below {prefix!r}")
+            marker = child_text(root, "NextMarker")
+            if not marker:
+                return found
+            if marker == params.get("marker"):
+                raise StorageError(f"{what}: the store repeats the same page")
+            params["marker"] = marker
+
+    async def held_until(self, version: ObjectVersion) -> datetime | None:
+        """See Requests.held_until."""
+        reply = await self._send(
+            "HEAD",
+            self._version_url(version),
+            complaint=partial(no_object, complaint=_not_of_service, what="blob"),
+        )
+        if _is_missing_blob(reply):
+            return None
+        _check(f"cannot look how long {version.key!r} is held", reply)
+        if reply.headers.get("x-ms-legal-hold", "") == "true":
+            raise BackupLocked(f"a legal hold, which has no end, is on {version.key!r}", None)
+        return _immutable_until(reply)
+
+    async def delete_version(self, version: ObjectVersion) -> None:
+        """See Requests.delete_version. The current version becomes a former one first."""
+        what = f"cannot delete a version of {version.key!r}"
+        reply = await self._send("DELETE", self._version_url(version))
+        if reply.headers.get("x-ms-error-code") == _CURRENT:
+            await self.delete(version.key)
+            reply = await self._send("DELETE", self._version_url(version))
+        if reply.headers.get("x-ms-error-code") in _HELD:
+            raise BackupLocked(f"{version.key!r} is held by object lock, and the store says no end", None)
+        if not _is_missing_blob(reply):
+            _check(what, reply)
 
     def source(self, key: str) -> ObjectURL:
         """See Requests.source."""
@@ -251,9 +343,21 @@ class ContainerRequests:
     def _blob_url(self, key: str) -> str:
         return f"{self.url}/{quote_key(key)}"
 
+    def _version_url(self, version: ObjectVersion) -> str:
+        """The URL of one version; without versioning, that of the blob."""
+        url = self._blob_url(version.key)
+        return f"{url}?{quote_query({'versionid': version.version})}" if version.version else url
+
 
 def _md5(data: bytes) -> str:
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode("ascii")
+
+
+def _immutable_until(reply: Reply) -> datetime | None:
+    try:
+        return parsedate_to_datetime(reply.headers["x-ms-immutability-policy-until-date"]).astimezone(UTC)
+    except (KeyError, ValueError):
+        return None
 
 
 def _not_of_service(reply: Reply) -> str:

@@ -4,21 +4,25 @@ import base64
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 import aiohttp
 
 from pinnace.aio.blocking import in_thread
+from pinnace.api.objects import mapping, objects, text
+from pinnace.api.values.digits import is_digits
+from pinnace.api.values.times import format_time, known_time
 from pinnace.clouds.aws.signing import quote_query
 from pinnace.storage.downloads import ObjectURL
-from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
+from pinnace.storage.errors import BackupLocked, ObjectNotFound, StorageError, StoreConfigError
 from pinnace.storage.gcs.upload import Stored, no_object, resource_of, upload
 from pinnace.storage.http_store import SignURL
-from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
+from pinnace.storage.interface import DELETE_ATTEMPTS, MAX_LISTED, Body, ListPage
+from pinnace.storage.object_lock import BucketLock, LockMode, ObjectVersion, Retention, check_held
 from pinnace.store_access.json import json_error, json_object
 from pinnace.store_access.requests import (
     Complaint,
@@ -31,6 +35,14 @@ from pinnace.store_access.requests import (
     web_page,
 )
 
+_MODES: Final = {LockMode.GOVERNANCE: "Unlocked", LockMode.COMPLIANCE: "Locked"}
+_HELD: Final = ("retentionPolicyNotMet", "objectUnderActiveHold")
+_WITHOUT_LOCK: Final = (
+    "has no object lock: object retention is enabled when a bucket is made, or later in the console of"
+    " Google Cloud"
+)
+_MOST_SECONDS: Final = 100 * 366 * 86_400
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GCSRequests:
@@ -42,6 +54,7 @@ class GCSRequests:
         token: asked for every request.
         kms_key_name: encrypts new objects; empty is the bucket's default.
         sign: makes signed URLs of keys.
+        retention: that of every object that is uploaded.
     """
 
     session: aiohttp.ClientSession
@@ -51,6 +64,7 @@ class GCSRequests:
     policy: RequestPolicy
     kms_key_name: str
     sign: SignURL
+    retention: Retention | None = None
 
     async def upload(self, key: str, body: Body) -> None:
         """See Requests.upload."""
@@ -60,8 +74,11 @@ class GCSRequests:
         """Store a whole object in one request."""
         stored = Stored()
         await in_thread(stored.add, data)
-        url = self._upload_url(key, "media")
-        reply = await self.send("POST", url, data, _BINARY, complaint=partial(stored.complaint, key))
+        url, headers = self._upload_url(key, "media"), _BINARY
+        if metadata := self._metadata(key):
+            url = self._upload_url(key, "multipart")
+            headers, data = _with_metadata(metadata, data)
+        reply = await self.send("POST", url, data, headers, complaint=partial(stored.complaint, key))
         await self.check(f"cannot write {key!r}", reply)
 
     async def put_new(self, key: str, data: bytes) -> bool:
@@ -79,7 +96,11 @@ class GCSRequests:
     async def create_upload(self, key: str) -> str:
         """Begin a resumable upload and return the URL of its session."""
         what, url = f"cannot write {key!r}", self._upload_url(key, "resumable")
-        reply = await self.send("POST", url, b"", _BINARY, complaint=_no_upload)
+        headers, body = _BINARY, b""
+        if metadata := self._metadata(key):
+            headers = {"content-type": "application/json", "x-upload-content-type": _BINARY["content-type"]}
+            body = json.dumps(metadata).encode()
+        reply = await self.send("POST", url, body, headers, complaint=_no_upload)
         await self.check(what, reply)
         # Whatever host it names: credentials go to the endpoint alone.
         parts = urlsplit(reply.headers["Location"])
@@ -139,6 +160,75 @@ class GCSRequests:
         raise StorageError(
             f"{what}: the store answered with HTTP status {reply.status}, and it is still there"
         )
+
+    def holding(self, retention: Retention) -> "GCSRequests":
+        """See Requests.holding: the retention of an object, in its metadata."""
+        return replace(self, retention=retention)
+
+    async def check_retention(self, key: str, retention: Retention) -> None:
+        """See Requests.check_retention."""
+        until = _retained_until(await self._properties(key))
+        check_held(key, retention, until, "the right storage.objects.setRetention")
+
+    async def bucket_lock(self) -> BucketLock:
+        """See Requests.bucket_lock; the default is the retention policy of the bucket."""
+        what = f"cannot ask bucket {self.bucket!r} for its object lock"
+        params = {"fields": "name,objectRetention,retentionPolicy"}
+        url = f"{self.endpoint}/storage/v1/b/{quote(self.bucket, safe='')}?{quote_query(params)}"
+        reply = await self.send("GET", url, complaint=partial(_no_bucket, self.bucket))
+        await self.check(what, reply)
+        found = json_object(reply.body, what)
+        default = _period(found.get("retentionPolicy"))
+        if mapping(found, "objectRetention").get("mode") == "Enabled":
+            return BucketLock(is_enabled=True, default=default)
+        return BucketLock(is_enabled=False, default=default, reason=f"bucket {self.bucket!r} {_WITHOUT_LOCK}")
+
+    async def versions(self, prefix: str) -> list[ObjectVersion]:
+        """See Requests.versions: the generations, of which there are several with versioning only."""
+        what = f"cannot list the versions in bucket {self.bucket!r}"
+        params = {
+            "prefix": prefix,
+            "versions": "true",
+            "fields": "kind,items(name,generation),nextPageToken",
+        }
+        found: list[ObjectVersion] = []
+        while True:
+            page = await self._page(params)
+            found += [
+                ObjectVersion(key=str(item["name"]), version=str(item.get("generation", "")))
+                for item in page.get("items") or []
+            ]
+            if any(not is_digits(each.version) for each in found):
+                raise StorageError(f"{what}: an object has no generation")
+            if len(found) > MAX_LISTED:
+                raise StorageError(f"{what}: there are more than {MAX_LISTED} below {prefix!r}")
+            if not (token := page.get("nextPageToken")):
+                return found
+            if token == params.get("pageToken"):
+                raise StorageError(f"{what}: the store repeats the same page")
+            params["pageToken"] = token
+
+    async def held_until(self, version: ObjectVersion) -> datetime | None:
+        """See Requests.held_until: by its own retention, or the bucket's policy."""
+        what, url = f"cannot look how long {version.key!r} is held", self._version_url(version)
+        reply = await self.send("GET", url, complaint=partial(no_object, version.key))
+        if reply.status == 404:
+            return None
+        await self.check(what, reply)
+        found = json_object(reply.body, what)
+        if found.get("temporaryHold") is True or found.get("eventBasedHold") is True:
+            raise BackupLocked(f"a hold of the store, which has no end, is on {version.key!r}", None)
+        ends = (_retained_until(found), known_time(text(found, "retentionExpirationTime")))
+        return max((end for end in ends if end is not None), default=None)
+
+    async def delete_version(self, version: ObjectVersion) -> None:
+        """See Requests.delete_version."""
+        reply = await self.send("DELETE", self._version_url(version))
+        reasons = {text(error, "reason") for error in objects(resource_of(reply), "error", "errors")}
+        if reply.status == 403 and not reasons.isdisjoint(_HELD):
+            raise BackupLocked(f"{version.key!r} is held by object lock, and the store says no end", None)
+        if reply.status != 404:
+            await self.check(f"cannot delete a version of {version.key!r}", reply)
 
     def source(self, key: str) -> ObjectURL:
         """See Requests.source."""
@@ -200,6 +290,19 @@ class GCSRequests:
     def _object_url(self, key: str) -> str:
         return f"{self._bucket_url()}/{quote(key, safe='')}"
 
+    def _version_url(self, version: ObjectVersion) -> str:
+        return f"{self._object_url(version.key)}?{quote_query({'generation': version.version})}"
+
+    def _metadata(self, key: str) -> Mapping[str, Any]:
+        """The metadata that an upload gives its object; empty for none."""
+        if self.retention is None:
+            return {}
+        until = format_time(self.retention.until)
+        return {
+            "name": key,
+            "retention": {"mode": _MODES[self.retention.mode], "retainUntilTime": until},
+        }
+
     def _upload_url(self, key: str, kind: str) -> str:
         params = {"uploadType": kind, "name": key}
         if self.kms_key_name:
@@ -207,10 +310,10 @@ class GCSRequests:
         return f"{self.endpoint}/upload/storage/v1/b/{quote(self.bucket, safe='')}/o?{quote_query(params)}"
 
 
-_BINARY = {"content-type": "application/octet-stream"}
+_BINARY: Final[Mapping[str, str]] = {"content-type": "application/octet-stream"}
 
 
-def _with_metadata(metadata: Mapping[str, str], data: bytes) -> tuple[Mapping[str, str], bytes]:
+def _with_metadata(metadata: Mapping[str, Any], data: bytes) -> tuple[Mapping[str, str], bytes]:
     """The headers and the body of an upload of an object with its metadata (multipart/related)."""
     boundary = secrets.token_hex(16)
     parts = (("application/json", json.dumps(metadata).encode()), ("application/octet-stream", data))
@@ -220,6 +323,23 @@ def _with_metadata(metadata: Mapping[str, str], data: bytes) -> tuple[Mapping[st
     )
     headers = {"content-type": f"multipart/related; boundary={boundary}"}
     return headers, body + b"--%b--\r\n" % boundary.encode()
+
+
+def _retained_until(resource: Mapping[str, Any]) -> datetime | None:
+    return known_time(text(resource, "retention", "retainUntilTime"))
+
+
+def _period(policy: object) -> timedelta:
+    """The period of a bucket's retention policy; zero for none."""
+    seconds = str(policy.get("retentionPeriod", "")) if isinstance(policy, dict) else ""
+    return timedelta(seconds=min(int(seconds[:12]), _MOST_SECONDS)) if is_digits(seconds) else timedelta()
+
+
+def _no_bucket(bucket: str, reply: Reply) -> str:
+    """The complaint about an answer that claims to be the metadata of a bucket."""
+    if resource_of(reply).get("name") != bucket:
+        return web_page(reply) or "the body does not describe the bucket"
+    return ""
 
 
 def _no_upload(reply: Reply) -> str:

@@ -34,8 +34,8 @@ from pinnace.storage.errors import (
     StoreUnavailable,
 )
 from pinnace.storage.http_store import SignURL
-from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
-from pinnace.storage.object_lock import BucketLock, ObjectVersion, Retention
+from pinnace.storage.interface import DELETE_ATTEMPTS, MAX_LISTED, Body, ListPage
+from pinnace.storage.object_lock import BucketLock, ObjectVersion, Retention, check_held
 from pinnace.storage.upload import upload
 from pinnace.store_access.requests import (
     Reply,
@@ -83,10 +83,6 @@ _WITHOUT_LOCK: Final = (
 )
 _MOST_DAYS: Final = 100 * 365
 _LEGAL_HOLD: Final = "x-amz-object-lock-legal-hold"
-
-MAX_LISTED = 500_000
-"""Names in one list, all kept in memory; many times what an honest location holds. A store can be
-anyone's."""
 
 _TOO_LONG: Final = "KeyTooLongError"
 _LONGEST_KEY_BYTES: Final = 1024
@@ -323,16 +319,15 @@ class BucketRequests:
         if reply.status != 404:
             _check(what, reply)
 
+    def holding(self, retention: Retention) -> "BucketRequests":
+        """See Requests.holding."""
+        return replace(self, object_headers={**self.object_headers, **_retention_headers(retention)})
+
     async def check_retention(self, key: str, retention: Retention) -> None:
         """See that an object that was just stored is held as long as asked. Raises StorageError."""
         reply = await self._head(key)
         until = None if reply is None else _retained_until(reply)
-        if until is None or until < retention.until:
-            shown = "not at all" if until is None else f"only until {format_time(until)}"
-            raise StorageError(
-                f"{key!r} was to be held until {format_time(retention.until)}, and the store holds it"
-                f" {shown}: it ignores object lock, or the right s3:GetObjectRetention is missing"
-            )
+        check_held(key, retention, until, "the right s3:GetObjectRetention")
 
     async def create_upload(self, key: str) -> str:
         """Begin a multipart upload and return its id."""
@@ -464,7 +459,7 @@ class BucketRequests:
         )
 
 
-def retention_headers(retention: Retention) -> dict[str, str]:
+def _retention_headers(retention: Retention) -> dict[str, str]:
     """The headers of an object that is put with a retention."""
     return {
         "x-amz-object-lock-mode": retention.mode.upper(),

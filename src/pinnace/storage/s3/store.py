@@ -5,7 +5,6 @@ Nothing is asked of the network before the first call.
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -15,14 +14,12 @@ from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.clouds.aws.finding import find_credentials
 from pinnace.clouds.aws.signing import quote_key, signed_url_v4
 from pinnace.storage.http_store import HTTPStore
-from pinnace.storage.interface import Body, check_key, check_prefix
-from pinnace.storage.object_lock import BucketLock, ObjectVersion, Retention
+from pinnace.storage.interface import check_prefix
 from pinnace.storage.s3.config import S3Config
 from pinnace.storage.s3.requests import (
     PARTITION_URLS,
     BucketRequests,
     find_bucket_region,
-    retention_headers,
 )
 from pinnace.storage.s3.signing_v1 import signed_url_v1
 from pinnace.store_access.addresses import Addresses
@@ -86,31 +83,6 @@ class S3Store(HTTPStore):
                 await requests.abort_upload(found.key, found.upload_id)
                 aborted += 1
         return aborted
-
-    async def put_locked(self, key: str, body: Body, retention: Retention) -> None:
-        """See LockingStore.put_locked."""
-        check_key(key)
-        requests = await self._bucket()
-        headers = {**requests.object_headers, **retention_headers(retention)}
-        await replace(requests, object_headers=headers).upload(key, body)
-        await requests.check_retention(key, retention)
-
-    async def bucket_lock(self) -> BucketLock:
-        """See LockingStore.bucket_lock."""
-        return await (await self._bucket()).bucket_lock()
-
-    async def versions(self, prefix: str) -> list[ObjectVersion]:
-        """See VersionsStore.versions."""
-        check_prefix(prefix)
-        return await (await self._bucket()).versions(prefix)
-
-    async def held_until(self, version: ObjectVersion) -> datetime | None:
-        """See VersionsStore.held_until."""
-        return await (await self._bucket()).held_until(version)
-
-    async def delete_version(self, version: ObjectVersion) -> None:
-        """See VersionsStore.delete_version."""
-        await (await self._bucket()).delete_version(version)
 
     async def _bucket(self) -> BucketRequests:
         requests = await self._requests()
