@@ -184,7 +184,7 @@ class GCSRequests:
         return BucketLock(is_enabled=False, default=default, reason=f"bucket {self.bucket!r} {_WITHOUT_LOCK}")
 
     async def versions(self, prefix: str) -> list[ObjectVersion]:
-        """See Requests.versions: the generations, of which there are several with versioning only."""
+        """See Requests.versions: the generations; without versioning, an object has one."""
         what = f"cannot list the versions in bucket {self.bucket!r}"
         params = {
             "prefix": prefix,
