@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.resuming import is_requested
 from pinnace.nonadmin.flows.conditions import holds
 from pinnace.nonadmin.identity import origin_key
 from pinnace.nonadmin.objects import generation
@@ -13,8 +14,8 @@ KeysOf = Callable[[JSONObject], Iterable[Key]]
 
 
 def is_edited(old: JSONObject, new: JSONObject) -> bool:
-    """Whether the spec changed or deletion began, which the controllers' own writes never do."""
-    return generation(old) != generation(new)
+    """Whether the spec changed, deletion began or a resumption is asked for; own writes never do that."""
+    return generation(old) != generation(new) or (is_requested(new) and not is_requested(old))
 
 
 def origin_keys(origin: Origin) -> KeysOf:

@@ -23,7 +23,7 @@ from pinnace.nonadmin.flows.download import DownloadFacts, download_name, is_abo
 from pinnace.nonadmin.flows.limits import Slots
 from pinnace.nonadmin.flows.location import LocationFacts, next_location_step
 from pinnace.nonadmin.flows.restore import RestoreFacts, next_restore_step, restore_id
-from pinnace.nonadmin.flows.steps import Create, PassMemory, Step, WriteStatus
+from pinnace.nonadmin.flows.steps import Create, PassMemory, Patch, Step, WriteStatus
 from pinnace.nonadmin.identity import Ambiguous, synced_from
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import (
@@ -172,6 +172,8 @@ class RestoreFlow:
         step = next_restore_step(request, facts, memory)
         if restore is None and not ambiguous:
             _reserve(slots, key.namespace, unique_id, isinstance(step, Create))
+        elif isinstance(step, Patch) and step.resource == RESTORES:
+            slots.take(key.namespace, unique_id)  # it is resumed
         if isinstance(step, WriteStatus) and not unique_id:
             _note_new(restore_id({"status": step.status}), memory)
         return step

@@ -24,6 +24,7 @@ from pinnace.storage.layout import Layout
 from tests.integration.faults import killed_writes
 from tests.integration.faults.commands import COMMAND_SECONDS, CommandLine
 from tests.integration.faults.world import Lab
+from tests.support.servers.webhooks import document, listening
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 
@@ -184,9 +185,15 @@ async def test_a_killed_restore_that_is_resumed_ends_like_one_that_nobody_distur
         await command.ended()
     location = ["--location", str(tmp_path / "store")]
 
-    resumed = await command_line.run(*location, "restore", "resume", "r1")
+    messages = tmp_path / "messages.yaml"
+    with listening() as hooks:
+        messages.write_text(document(hooks))
+        resumed = await command_line.run(
+            *location, "restore", "resume", "r1", "--messages-file", str(messages)
+        )
 
     assert resumed.code == 0, resumed.err
+    assert hooks.paths == ["/ping/start", "/ping"]
     await lab.assert_same(target)
     wanted, found = await stored.read_restore("r0"), await stored.read_restore("r1")
     assert found.metadata.annotations[OUTCOMES] == wanted.metadata.annotations[OUTCOMES]

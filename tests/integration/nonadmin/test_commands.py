@@ -12,15 +12,17 @@ import pytest
 import yaml
 
 from hack.cluster.control_plane import ControlPlane
+from pinnace.api.labels import INTERRUPTED, RESUME_REQUESTED
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import LEASES
 from pinnace.nonadmin import manifests
-from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_DOWNLOADS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_DOWNLOADS, NON_ADMIN_RESTORES
 from tests.support.servers.self_service import (
     BACKUPS,
     DOWNLOADS,
     LOCATIONS,
+    RESTORES,
     Serve,
     Server,
     Tenant,
@@ -211,3 +213,30 @@ async def test_changed_settings_hold_without_a_restart(serve: Serve, server: Ser
     await eventually(refused)
     with pytest.raises(NotFound):
         await server.client.get(BACKUPS, "none", server.namespace)
+
+
+async def test_a_tenant_has_an_interrupted_restore_continued(
+    serve: Serve, server: Server, tenant: Tenant, kubeconfig: Path
+) -> None:
+    await serve()
+    await tenant.back_up("nightly")
+    await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
+    await tenant.restore("back", backupName="nightly")
+    made = await tenant.reached(NON_ADMIN_RESTORES, "back", "Created")
+    assert "not interrupted; its phase is New" in await run(kubeconfig, "restore", "resume", "back", code=1)
+    name = made["status"]["veleroRestore"]["name"]
+    status = {"phase": "Failed", "failureReason": "killed", "completionTimestamp": "2030-01-01T00:00:00Z"}
+
+    await server.set_status(RESTORES, name, **status)
+    await eventually(lambda: _has(kubeconfig, "restore", "killed"))
+    assert "not interrupted; its phase is Failed" in await run(
+        kubeconfig, "restore", "resume", "back", code=1
+    )
+    notes = {"metadata": {"annotations": {INTERRUPTED: "true"}}}
+    await server.client.patch(RESTORES, name, notes, server.namespace)
+    assert "passed on to the server" in await run(kubeconfig, "restore", "resume", "back")
+
+    (restore,) = await server.all(RESTORES)
+    assert restore["metadata"]["annotations"][RESUME_REQUESTED]
+    request = await tenant.get(NON_ADMIN_RESTORES, "back")
+    assert RESUME_REQUESTED not in request["metadata"].get("annotations", {})

@@ -9,18 +9,24 @@ from dataclasses import dataclass
 from functools import partial
 
 import orjson
+import pytest
 
 from hack.cluster.stores.s3 import Bucket
 from pinnace.api.codec import decode
-from pinnace.api.labels import RESUMED
-from pinnace.api.objects import JSONObject
+from pinnace.api.labels import RESUME_REQUESTED, RESUMED
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
+from pinnace.nonadmin import manifests
+from pinnace.nonadmin.flows.conditions import condition
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
+from tests.support.cluster.crds import ensure_nonadmin_crds
 from tests.support.servers.lives import Lives, keys_in
+from tests.support.servers.self_service import Tenant, create_object
 from tests.support.servers.sites import FINAL, Site
 from tests.support.servers.write_gate import WriteGate
 from tests.support.waiting import eventually
@@ -262,6 +268,61 @@ async def test_a_restore_is_resumed_by_the_next_server_after_a_kill_at_any_write
     assert len(resumed | journals) >= len(lived) - 2
     assert len(resumed) >= 8
     assert not resumed & journals
+
+
+@pytest.mark.parametrize("by_itself", [True, False], ids=["by itself", "on the tenant's request"])
+async def test_a_tenants_restore_is_resumed_by_the_next_server(
+    lives: Lives, site: Site, target: str, by_itself: bool
+) -> None:
+    await ensure_nonadmin_crds(site.client)
+    for obj in manifests.resources(site.namespace):
+        await create_object(site.client, obj)
+    tenant = Tenant(site.client, target)
+    maps = Site(site.client, target, site.folder)
+    await maps.add_maps(a="1")
+    lives.add_features("NonAdmin")
+    lives.begin()
+    await tenant.back_up("nightly", includedResources=["configmaps"])
+    await tenant.until(NON_ADMIN_BACKUPS, "nightly", lambda obj: _served_phase(obj, "Backup") == "Completed")
+    await lives.end()
+    for number in range(3):
+        await site.client.delete(CONFIGMAPS, f"map-{number}", target)
+
+    gate = WriteGate(2, rf"/namespaces/{target}/configmaps$")
+    lives.pass_by(gate)
+    lives.begin()
+    await tenant.restore("back", backupName="nightly")
+
+    async def is_cut() -> bool:
+        return gate.closed.is_set()
+
+    await eventually(is_cut)
+    await lives.end()
+    if by_itself:
+        lives.resume_restores()
+    lives.begin()
+    if not by_itself:
+        failed = await tenant.until(NON_ADMIN_RESTORES, "back", lambda obj: bool(_resumed_condition(obj)))
+        assert _served_phase(failed, "Restore") == "Failed"
+        asked = {"metadata": {"annotations": {RESUME_REQUESTED: "now"}}}
+        await site.client.patch(NON_ADMIN_RESTORES, "back", asked, target)
+    await tenant.until(NON_ADMIN_RESTORES, "back", lambda obj: _served_phase(obj, "Restore") == "Completed")
+
+    (restore,) = (await objects(site, "restores")).values()
+    assert restore["metadata"]["annotations"][RESUMED] == "1"
+    assert restore["status"]["progress"]["itemsRestored"] == restore["status"]["progress"]["totalItems"]
+    for number in range(3):
+        assert (await site.client.get(CONFIGMAPS, f"map-{number}", target))["data"] == {"a": "1"}
+    found = await tenant.get(NON_ADMIN_RESTORES, "back")
+    assert _resumed_condition(found).get("reason") == (None if by_itself else "RestoreResumed")
+
+
+def _served_phase(request: JSONObject, kind: str) -> str:
+    return text(request, "status", f"velero{kind}", "status", "phase")
+
+
+def _resumed_condition(request: JSONObject) -> JSONObject:
+    return condition(mapping(request, "status"), "Resumed")
 
 
 async def test_an_expiry_is_finished_by_the_next_server_after_a_kill_at_any_write(

@@ -30,6 +30,10 @@ class Lives:
         """Let each server resume the Restores of those before it."""
         self._order = replace(self._order, resume_restores=True)
 
+    def add_features(self, *features: str) -> None:
+        """Let each server have these features, too."""
+        self._order = replace(self._order, features=(*self._order.features, *features))
+
     def begin(self) -> None:
         """Start a server; it works at once on whatever there is."""
         assert self._pid is None

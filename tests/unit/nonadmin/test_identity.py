@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace.api.labels import RESUME_REQUESTED
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.nonadmin import mirror
@@ -83,6 +84,9 @@ def test_the_controllers_own_writes_queue_no_request() -> None:
     mirrored = {"metadata": {"generation": 3, "resourceVersion": "8"}, "status": {"phase": "Created"}}
     assert not is_edited(old, mirrored)
     assert is_edited(old, {"metadata": {"generation": 4, "resourceVersion": "8"}, "status": {}})
+    asked = {"metadata": {"generation": 3, "annotations": {RESUME_REQUESTED: "now"}}}
+    assert is_edited(old, asked)
+    assert not is_edited(asked, old)
 
 
 @pytest.mark.spec("NAC-049")

@@ -84,6 +84,16 @@ class TenantBackupDeleteOptions(TenantDeleteOptions):
     keep_data: bool = switch(help="Delete the object only; the backup stays in storage, and may come back.")
 
 
+class TenantResumeOptions(Options):
+    """Continue a restore of the namespace that was interrupted, as the server was killed or stopped.
+
+    What it created counts as created, hooks that ran are not run again, and volumes whose data is there are
+    not read again. It is checked again as at first, by the rules that the administrator has now.
+    """
+
+    names: Sequence[str] = arguments("NAME")
+
+
 def _delete(noun: str, help: str, examples: Examples) -> Command:
     return lazy_command(
         "delete",
@@ -141,6 +151,18 @@ restore = group_of(
             ("Print the log of a restore", "pinnace nonadmin restore logs again"),
             ("In another namespace", "pinnace nonadmin restore logs again -n shop"),
             ("Only its warnings", "pinnace nonadmin restore logs again | grep level=warning"),
+        ),
+    ),
+    lazy_command(
+        "resume",
+        TenantResumeOptions,
+        "pinnace.cli.nonadmin.resuming:resume",
+        noun="nonadmin restore",
+        short_help="Continue a restore that was interrupted.",
+        examples=(
+            ("Continue a restore whose server was killed", "pinnace nonadmin restore resume again"),
+            ("In another namespace", "pinnace nonadmin restore resume again -n shop"),
+            ("See why one cannot go on", "pinnace nonadmin restore describe again"),
         ),
     ),
     lazy={"create": "pinnace.cli.nonadmin.create_restore:create_restore"},

@@ -135,6 +135,7 @@ def describe_request(obj: JSONObject, kind: TenantKind) -> str:
         if member(served, name):
             sheet.field(name.capitalize(), member(served, name))
     for problem in (
+        *filter(None, (text(served, "failureReason"),)),
         *listed(served, "validationErrors"),
         *listed(status, "veleroDeleteBackupRequest", "status", "errors"),
     ):

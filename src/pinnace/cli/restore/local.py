@@ -74,12 +74,18 @@ async def resume_restore(
     settings: Settings,
     name: str,
     *,
+    ended: Callable[[Restore], None],
     progress: str = "auto",
 ) -> int:
-    """Continue a restore that was interrupted, and print how it ended. Returns the exit code."""
+    """Continue a restore that was interrupted, and print how it ended. Returns the exit code.
+
+    Args:
+        ended: called with the restore when it has ended.
+    """
     async with open_run(settings, "restore", progress=progress) as (run, view):
         say_cluster(run.client, "Restoring into")
         finished, recorded = await local_restore.resume_restore(run, name)
+        ended(finished)
         await _say_end(settings, run, view, finished)
     return _exit_code(finished, recorded=recorded)
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from pinnace.cli.common.content_options import WaitOptions
+from pinnace.cli.common.content_options import RunMessageOptions, WaitOptions
 from pinnace.cli.declaring.commands import lazy_command
 from pinnace.cli.declaring.fields import arguments
 
 
-class ResumeOptions(WaitOptions):
+class ResumeOptions(WaitOptions, RunMessageOptions):
     """Continue a restore that was interrupted, as its server or command was killed or stopped.
 
     What it created counts as created, hooks that ran are not run again, and volumes whose data is there are

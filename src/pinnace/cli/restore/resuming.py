@@ -7,9 +7,11 @@ import click
 from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.aio.timing import poll
 from pinnace.api import labels
+from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.resuming import why_not_resumable
 from pinnace.api.values.times import format_time
+from pinnace.api.velero.restore import Restore
 from pinnace.cli.common import outcome
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.waiting import warn_of_absence
@@ -34,13 +36,22 @@ def resume(ctx: click.Context, options: ResumeOptions) -> int:
     outcome.check(settings, options)
     if settings.location is None:
         return run_async(_ask(settings, name, options))
-    from pinnace.cli.restore.local import resume_restore
-
     again = command_line(settings, "restore", "resume", name)
     return run_async(
-        resume_restore(settings, name, progress=options.progress),
+        _resume(settings, name, options),
         interrupted=f"Interrupted: what was restored so far stays. `{again}` continues.",
     )
+
+
+async def _resume(settings: Settings, name: str, options: ResumeOptions) -> int:
+    """Resume the restore without a server. Returns the exit code."""
+    from pinnace.cli.common.telling import CURRENT_CLUSTER, ToldRun, messages_of
+    from pinnace.cli.restore.local import resume_restore
+
+    messages = messages_of(options.messages_file)
+    named = Restore(metadata=ObjectMeta(name=name, namespace=settings.namespace))
+    async with ToldRun(messages, named, settings.kubecontext or CURRENT_CLUSTER) as told:
+        return await resume_restore(settings, name, progress=options.progress, ended=told.ended)
 
 
 async def _ask(settings: Settings, name: str, options: ResumeOptions) -> int:

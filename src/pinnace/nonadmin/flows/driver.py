@@ -267,10 +267,13 @@ class _Pass:
                 key = Key.of(step.obj)
                 version = {"resourceVersion": text(step.obj, "metadata", "resourceVersion")}
                 patch = {**step.patch, "metadata": {**mapping(step.patch, "metadata"), **version}}
-                await self._client.patch(
+                patched = await self._client.patch(
                     resource, key.name, patch, key.namespace, subresource=step.subresource
                 )
                 self._memory.patched |= {resource.name}
+                self._memory.made[resource.name, key.name] = patched
+                if resource == self._flow.resource and key == self._key:
+                    self._take(patched)
         except AlreadyExists:
             log.info("Object is there already", resource=resource.name)
         except Conflict:

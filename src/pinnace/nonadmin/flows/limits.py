@@ -10,6 +10,7 @@ from typing import Final
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.resuming import is_requested
 from pinnace.nonadmin.flows.conditions import condition
 from pinnace.nonadmin.identity import origin_key
 from pinnace.nonadmin.objects import is_being_deleted
@@ -62,8 +63,11 @@ class Slots:
         return len(names) - (besides in names)
 
     def put(self, obj: JSONObject) -> None:
-        """Take or free the slot of a Backup or Restore by its current phase."""
-        if is_served(obj):
+        """Take or free the slot of a Backup or Restore by its current phase.
+
+        A Restore that the server is asked to resume has one.
+        """
+        if is_served(obj) and not is_requested(obj):
             self.remove(obj)
         elif request := origin_key(obj, self._origin):
             self.take(request.namespace, Key.of(obj).name)

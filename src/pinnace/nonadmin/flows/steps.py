@@ -104,7 +104,7 @@ class PassMemory:
         deleted: uids of deleted objects; a cache may still show them.
         wrote: another object than the request was written, so that caches may lag behind this pass.
         created, patched: resources with objects created or patched since the status was last written.
-        made: the created objects, by resource and name; a cache may not show them yet.
+        made: the objects that were created or patched, by resource and name; a cache may not show that yet.
         absent: ids without an object: the API server said so, or the id is new.
         namespace_uid: of the request's namespace, once it was looked up.
     """

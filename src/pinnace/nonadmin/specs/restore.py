@@ -23,6 +23,7 @@ from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.velero.restore import ExistingVolumeDataPolicy, RestoreSpec
 from pinnace.nonadmin.objects import present
 from pinnace.nonadmin.settings.admin import AdminSettings
+from pinnace.nonadmin.settings.values import fields, is_zero, same
 from pinnace.nonadmin.specs.enforcement import filled_in, violation
 from pinnace.nonadmin.specs.sizes import size_problem
 
@@ -145,3 +146,24 @@ def restore_spec(
     excluded = excluded_kinds(trusted=trusted, allowed=settings.restorable_resources)
     spec["excludedResources"] = [*listed(spec, "excludedResources"), *excluded, "volumesnapshotclasses"]
     return spec
+
+
+def widened_fields(began: JSONObject, wanted: JSONObject) -> list[str]:
+    """The fields of a Restore that has begun whose value exceeds what would be written for its request now.
+
+    What it leaves out beyond that is no matter, and neither is what the server has filled in.
+
+    Args:
+        began: the spec of the Restore.
+        wanted: by `restore_spec`.
+    """
+    excluded = [
+        name for name in listed(wanted, "excludedResources") if name not in listed(began, "excludedResources")
+    ]
+    return ["excludedResources"] * bool(excluded) + [
+        name
+        for name, node in fields(RestoreSpec).items()
+        if name != "excludedResources"
+        and not is_zero(wanted.get(name), node)
+        and not same(wanted.get(name), began.get(name), node)
+    ]

@@ -2,9 +2,7 @@
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,53 +13,19 @@ from pinnace.cli.common.telling import ToldRun
 from pinnace.cli.main import run
 from pinnace.kube.resources import SECRETS
 from pinnace.messages.settings import parse_messages
+from tests.support.servers.webhooks import Hooks, document, listening
 from tests.unit.cli.cluster import ServedCluster, connected
-
-
-class Hooks:
-    """A web server that keeps the paths and bodies of what it gets."""
-
-    def __init__(self) -> None:
-        got: list[tuple[str, str]] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                got.append((self.path, body))
-                self.send_response(500 if self.path.startswith("/bad") else 204)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                return
-
-        self.got = got
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
 
 
 @pytest.fixture
 def hooks() -> Iterator[Hooks]:
-    made = Hooks()
-    thread = threading.Thread(target=made.server.serve_forever, daemon=True)
-    thread.start()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    thread.join()
+    with listening() as made:
+        yield made
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     return connected(monkeypatch, tmp_path)
-
-
-def document(hooks: Hooks, path: str = "/ok") -> str:
-    return (
-        "cluster: prod\nsinks:\n"
-        f"- {{name: hook, webhook: {{url: '{hooks.url}{path}'}}}}\n"
-        f"- {{name: hc, ping: {{url: '{hooks.url}/ping'}}}}\n"
-    )
 
 
 def test_a_test_message_goes_to_the_sinks_of_the_secrets(
@@ -137,6 +101,26 @@ def test_a_backup_that_cannot_begin_is_told_of(
     event = json.loads(hooks.got[-1][1])
     assert (event["type"], event["subject"]) == ("io.pinnace.failure.problem", "Backup nightly")
     assert event["data"]["text"]
+
+
+def test_a_restore_that_cannot_be_resumed_is_told_of(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, hooks: Hooks, cluster: ServedCluster
+) -> None:
+    file = tmp_path / "messages.yaml"
+    file.write_text(document(hooks))
+    words = ["--location", str(tmp_path / "b"), "restore", "resume", "again", "--messages-file", str(file)]
+    (tmp_path / "b").mkdir()
+    assert run(words) != 0
+    assert "there is no restore named again" in capsys.readouterr().err
+    assert hooks.paths == ["/ping/start", "/ping/fail", "/ok"]
+    assert json.loads(hooks.got[-1][1])["subject"] == "Restore again"
+
+
+def test_with_a_server_a_resumption_takes_no_file(
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
+) -> None:
+    assert run(["restore", "resume", "again", "--messages-file", "f"]) == 1
+    assert "--messages-file goes with --location" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
