@@ -15,14 +15,17 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
 from pinnace.api.volume_info import BackupVolumeInfo
+from pinnace.signing.errors import SigningError
 from pinnace.signing.keys import PublicKey
 from pinnace.storage.documents import StoredObjects, TreeDocument, object_of
+from pinnace.storage.encryption import MOST_KEY_FILE_BYTES
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
-from pinnace.storage.holds import MOST_BYTES, UNREADABLE, Hold, decode_hold
+from pinnace.storage.holds import MOST_BYTES, UNREADABLE, UNTRUSTED, Hold, decode_hold
 from pinnace.storage.interface import VersionedStore, read_all, save_stream
 from pinnace.storage.location_files import LocationFiles
 from pinnace.storage.manifest import Manifest
 from pinnace.storage.newest import Link, links_of
+from pinnace.storage.signed_beside import check_signed_keys, read_signed_hold, unchecked_hold
 
 _NEWEST_BYTES = 1 << 16
 
@@ -109,11 +112,51 @@ class BackupReading(LocationFiles):
     async def read_hold(self, backup: str) -> Hold | None:
         """The hold on the backup, or its release, that a file beside it says; None without one."""
         try:
-            return decode_hold(await read_all(self._store, self._layout.hold(backup), limit_bytes=MOST_BYTES))
+            data = await read_all(self._store, self._layout.hold(backup), limit_bytes=MOST_BYTES)
         except ObjectNotFound:
             return None
         except UnreadableObject:
             return Hold(held=True, reason=UNREADABLE)
+        hold, problem = await self._checked_hold(backup, data)
+        # A hold that nobody has signed holds, and a release that nobody has signed releases nothing.
+        return hold if hold.held or not problem else Hold(held=True, reason=UNTRUSTED)
+
+    async def beside_problem(self, backup: str, name: str) -> str:
+        """What is wrong with the signature of a hold or an added key file; empty if nothing.
+
+        Args:
+            name: of the file, in the directory of the backup.
+        """
+        key = self._layout.backup_directory(backup) + name
+        try:
+            if key == self._layout.hold(backup):
+                data = await read_all(self._store, key, limit_bytes=MOST_BYTES)
+                return (await self._checked_hold(backup, data))[1]
+            if not self._layout.is_added_key_file(backup, key):
+                return ""
+            data = await read_all(self._store, key, limit_bytes=MOST_KEY_FILE_BYTES)
+            if not self._signatures.required and b'"signature"' not in data:
+                return ""
+            check_signed_keys(data, self._signatures.trusted, backup, await self.get_metadata(backup))
+        except ObjectNotFound:
+            return ""
+        except UnreadableObject as error:
+            return error.reason
+        except SigningError as error:
+            return str(error)
+        return ""
+
+    async def _checked_hold(self, backup: str, data: bytes) -> tuple[Hold, str]:
+        """The hold of a file, and why it does not verify; empty if it does, or need not."""
+        if b'"payloadType"' not in data:
+            return decode_hold(data), "nobody has signed it" if self._signatures.required else ""
+        if not self._signatures.trusted:
+            return unchecked_hold(data), ""
+        try:
+            metadata = await self.get_metadata(backup)
+            return read_signed_hold(data, self._signatures.trusted, backup, metadata).printable(), ""
+        except (SigningError, ObjectNotFound, UnreadableObject) as error:
+            return unchecked_hold(data), str(error)
 
     async def require_key(self, backup: str) -> None:
         """Check that the key of the backup can be opened, if it is encrypted. Raises StorageError."""

@@ -10,6 +10,7 @@ from pinnace.storage.chain import BackupChain
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.restore_files import RestoreFiles
 from pinnace.storage.sealed_files import key_owner
+from pinnace.storage.signed_beside import keys_payload, with_signature
 from pinnace.storage.whole_location import WholeLocation
 
 
@@ -23,7 +24,7 @@ class BackupStore(BackupWriting, BackupChain, RestoreFiles, WholeLocation):
     async def rekey(self, name: str, *, restore: bool = False) -> bool:
         """Wrap the key of a backup or restore for the recipients of the location, in a further key file.
 
-        Nothing else is written, and the former key files stay.
+        Nothing else is written, and the former key files stay. That of a backup is signed if there is a key.
 
         Returns:
             Whether it has a key; a plain one has none.
@@ -42,6 +43,11 @@ class BackupStore(BackupWriting, BackupChain, RestoreFiles, WholeLocation):
         owner = key_owner(layout, layout.restore_metadata(name) if restore else layout.backup_metadata(name))
         assert owner is not None, "the metadata lies in the directory of its owner"
         made = await self._sealed.rewrapped(owner)
-        if made is not None:
-            await self._put(*made)
-        return made is not None
+        if made is None:
+            return False
+        key, content = made
+        if (signing := self._signatures.key) is not None and not restore:
+            payload = keys_payload(content, name, await self.get_metadata(name))
+            content = with_signature(content, await self._signed(payload, signing))
+        await self._put(key, content)
+        return True

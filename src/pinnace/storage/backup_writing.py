@@ -37,6 +37,7 @@ from pinnace.storage.errors import (
     ObjectNotFound,
     StorageError,
     StoreConfigError,
+    UnreadableObject,
     combined,
 )
 from pinnace.storage.holds import Hold
@@ -47,6 +48,7 @@ from pinnace.storage.newest import Link, after, encode_links, unique_links
 from pinnace.storage.object_lock import ObjectVersion, Retention, VersionsStore, refuse_held
 from pinnace.storage.patience import Patience, impatient
 from pinnace.storage.sealed_files import KeyOwner, key_owner
+from pinnace.storage.signed_beside import hold_payload
 from pinnace.storage.together import together
 from pinnace.storage.writer_claim import ClaimSubject, WriterClaim, owner_of, writer_of
 
@@ -355,9 +357,19 @@ class BackupWriting(BackupReading):
         return errors
 
     async def put_hold(self, backup: str, hold: Hold) -> None:
-        """Store a hold on a backup, or its release, in place of the former one."""
+        """Store a hold on a backup, or its release, in place of the former one; signed if there is a key."""
         self._check_writable(f"hold or release backup {backup}")
-        await self._put(self._layout.hold(backup), hold.encoded())
+        data = hold.encoded()
+        if (key := self._signatures.key) is not None:
+            try:
+                metadata = await self.get_metadata(backup)
+            except UnreadableObject:
+                if not hold.held:
+                    raise
+                # Damaged, and perhaps evidence: a hold that nobody has signed holds it as well.
+            else:
+                data = await self._signed(hold_payload(hold, backup, metadata), key)
+        await self._put(self._layout.hold(backup), data)
 
     async def delete_hold(self, backup: str) -> None:
         """Delete the hold on a backup; none there is success."""

@@ -6,9 +6,10 @@ import msgspec
 
 from pinnace.api.values.times import format_time
 
-MOST_BYTES = 4096
+MOST_BYTES = 16 << 10
 _LONGEST_REASON = 1000
 UNREADABLE = "its hold cannot be read"
+UNTRUSTED = "its hold, or its release, is not signed by a trusted key"
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,11 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         """The hold, or release, of that time."""
         return cls(held=held, reason=reason[:_LONGEST_REASON], since=format_time(moment))
 
+    def printable(self) -> "Hold":
+        """The hold with a reason that can be shown to people."""
+        shown = "".join(each if each.isprintable() else " " for each in self.reason[:_LONGEST_REASON])
+        return msgspec.structs.replace(self, reason=shown)
+
     def encoded(self) -> bytes:
         """The content of the file."""
         return msgspec.json.encode(self)
@@ -40,5 +46,4 @@ def decode_hold(data: bytes) -> Hold:
         found = msgspec.json.decode(data, type=Hold)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Hold(held=True, reason=UNREADABLE)
-    shown = "".join(each if each.isprintable() else " " for each in found.reason[:_LONGEST_REASON])
-    return msgspec.structs.replace(found, reason=shown)
+    return found.printable()

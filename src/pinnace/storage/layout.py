@@ -142,13 +142,16 @@ class Layout(msgspec.Struct, frozen=True):
         """Whether a file of a backup comes or changes after the manifest was made, or is the manifest."""
         if self.parked and key == self.target("BackupItemOperations", backup):
             return True  # the operations go on; what does not change in the list has a digest (docs/adr/054)
-        if re.fullmatch(
-            re.escape(f"{self.backup_directory(backup)}{backup}-pinnace-keys.") + r"[0-9]+\.json", key
-        ):
-            return (
-                True  # a further key file; what it opens is signed, so that it cannot bring in other content
-            )
-        return key in (self.backup_manifest(backup), self.writer_claim(backup), self.hold(backup))
+        return self.is_added_key_file(backup, key) or key in (
+            self.backup_manifest(backup),
+            self.writer_claim(backup),
+            self.hold(backup),
+        )
+
+    def is_added_key_file(self, backup: str, key: str) -> bool:
+        """Whether it is a further key file. What it opens is signed, so it brings in no other content."""
+        start = f"{self.backup_directory(backup)}{backup}-pinnace-keys."
+        return re.fullmatch(re.escape(start) + r"[0-9]+\.json", key) is not None
 
     def newest_signed(self, key_id: str) -> str:
         """The newest backups of a signing key; below a directory that a location may have."""

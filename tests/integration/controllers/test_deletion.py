@@ -3,6 +3,7 @@
 import asyncio
 import re
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,15 +13,16 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import ShiftDate, Stall
 from hack.cluster.stores.s3 import Bucket, S3Server
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels
 from pinnace.api.values.durations import Duration
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import CONFIGMAPS, velero
 from pinnace.storage.holds import Hold
 from pinnace.storage.object_lock import VersionsStore
 from pinnace.storage.open import open_object_store
 from tests.support.cluster.connect import Connect
-from tests.support.servers.sites import Serve, Site, StartProxy, counters
+from tests.support.servers.sites import Serve, Site, StartProxy, counters, running
 from tests.support.waiting import eventually
 
 KEPT = "Backups that have expired are kept for now"
@@ -249,6 +251,76 @@ async def test_what_the_rules_of_a_schedule_do_not_keep_goes_with_its_files(site
 def annotated(notes: dict[str, str]) -> dict[str, Any]:
     """The patch that sets annotations."""
     return {"metadata": {"annotations": notes}}
+
+
+@pytest.mark.parametrize("hold", ["60s", "expiration"], ids=["held longer", "held as long as it lives"])
+async def test_two_servers_expire_a_held_backup_once_its_lock_has_ended(
+    site: Site, serve: Serve, other_namespace: str, tmp_path: Path, hold: str
+) -> None:
+    """The second server has found it in the bucket, restores it, and is told until when it is held."""
+    life = "15s" if hold == "60s" else "40s"
+    other = Site(site.client, other_namespace, tmp_path / "other")
+    other.folder.mkdir()
+    quick: dict[str, Any] = {"gc_frequency": Duration.seconds(0.5), "backup_sync_period": Duration.seconds(1)}
+    with TemporaryDirectory(dir="/var/tmp") as folder, S3Server(Path(folder), locks=True) as s3:
+        bucket = s3.create_bucket("locked", locks=True)
+        lock = {**bucket.location_config, "objectLock.mode": "compliance", "objectLock.until": hold}
+        for each in (site, other):
+            await each.add_bucket(bucket, config=lock)
+        await site.add_maps(color="red")
+        await serve(**quick)
+        await site.reached("backupstoragelocations", "default", "Available")
+        await site.create("backups", "b1", spec=site.maps_of(ttl=life))
+        made = await site.reached("backups", "b1", "Completed")
+        config = {"bucket": bucket.name, "credentialsFile": str(s3.credentials_file)}
+        store = open_object_store("aws", {**bucket.location_config, **config})
+        assert isinstance(store, VersionsStore)
+        stored = [each for each in await store.versions("site/backups/b1/") if not each.is_marker]
+        ends = [end for each in stored if (end := await store.held_until(each)) is not None]
+        assert len(ends) == len(stored) - 1  # the claim
+
+        async with running(site.client, other_namespace, other.folder, **quick):
+            await eventually(partial(is_there, other, "b1"))
+            found = await other.get("backups", "b1")
+            assert found["status"]["expiration"] == made["status"]["expiration"]
+            names = {site.namespace: other_namespace}
+            await other.create("restores", "r1", spec={"backupName": "b1", "namespaceMapping": names})
+            restored = await other.reached("restores", "r1")
+            assert restored["status"]["phase"] == "Completed"
+            for number in range(3):
+                copy = await site.client.get(CONFIGMAPS, f"map-{number}", other_namespace)
+                assert copy["data"] == {"color": "red"}
+
+            async def both_are_told() -> bool:
+                told = [await request_errors(each) for each in (site, other)]
+                return all("object lock holds its files until 20" in each for each in told)
+
+            if hold == "60s":  # the time to live ends first, and nobody has to ask
+                await eventually(both_are_told)
+                assert [
+                    each for each in await store.versions("site/backups/b1/") if not each.is_marker
+                ] == stored
+            for each in (site, other):
+                await each.gone("backups", "b1")
+            await other.gone("restores", "r1")
+
+        try:
+            assert SYSTEM_CLOCK.now() >= max(ends)
+            assert await store.versions("site/backups/") == []
+        finally:
+            await store.close()
+
+
+async def is_there(site: Site, backup: str) -> bool:
+    """Whether a server has made a backup known."""
+    found = await site.client.list_all(velero("backups"), site.namespace)
+    return backup in {obj["metadata"]["name"] for obj in found}
+
+
+async def request_errors(site: Site) -> str:
+    """What the DeleteBackupRequests say."""
+    requests = await site.client.list_all(velero("deletebackuprequests"), site.namespace)
+    return " ".join(text for each in requests for text in (each.get("status") or {}).get("errors") or ())
 
 
 async def has_no_journal(folder: Path) -> bool:
