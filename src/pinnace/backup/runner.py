@@ -28,6 +28,7 @@ from pinnace.backup.collaborators import BackupCollaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.item.volume_records import VolumeRecords
+from pinnace.catalogue.reading import plain_list_of
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice, notice_of
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2
@@ -309,6 +310,9 @@ class _Run(msgspec.Struct, kw_only=True):
             if at_end.moved:
                 # Its volumes are where it began: in another place the backup could not be restored.
                 raise StoreConfigError(f"{at_end.moved}. Back up again")
+            if store.encrypts and files.metadata is not None:
+                listed = await plain_list_of(files, self.context.workdir)
+                files = msgspec.structs.replace(files, plain_list=listed)
             self.context.activity.upload_bytes = files.size_bytes
             context = self.context
             waits = self.backup.status.phase in phases.WAITING

@@ -51,14 +51,19 @@ def _pod_volume(obj: JSONObject, snapshot: str, uploader: str) -> SavedVolume:
         lacks = f"its PodVolumeBackup is {phase or TransferPhase.NEW}{f': {said}' if said else ''}"
     size = mapping(obj, "status", "progress").get("totalBytes")
     return msgspec.structs.replace(
-        _saved(uploader, snapshot, namespace, text(obj, "spec", "pod", "name"), text(obj, "spec", "volume")),
+        saved_volume(
+            uploader, snapshot, namespace, text(obj, "spec", "pod", "name"), text(obj, "spec", "volume")
+        ),
         claim=(namespace, text(obj, "metadata", "annotations", labels.PVC_NAME)),
         size_bytes=size if isinstance(size, int) else 0,
         lacks=lacks,
     )
 
 
-def _saved(uploader: str, snapshot: str, namespace: str = "", pod: str = "", volume: str = "") -> SavedVolume:
+def saved_volume(
+    uploader: str, snapshot: str, namespace: str = "", pod: str = "", volume: str = ""
+) -> SavedVolume:
+    """The data that a program has written into the repository of a namespace; nowhere without a snapshot."""
     place = Place.REPOSITORY if uploader in UPLOADERS else Place.ELSEWHERE
     of_pod = f" of volume {volume} of pod {namespace}/{pod}" if pod else ""
     return SavedVolume(
@@ -79,7 +84,7 @@ def recorded_pod_volumes(infos: Iterable[BackupVolumeInfo]) -> Iterator[SavedVol
         of_pod = info.pvb_info
         if info.backup_method == BackupMethod.POD_VOLUME_BACKUP and of_pod and of_pod.snapshot_handle:
             place = of_pod.pod_namespace, of_pod.pod_name, of_pod.volume_name
-            volume = _saved(of_pod.uploader_type or RESTIC, of_pod.snapshot_handle, *place)
+            volume = saved_volume(of_pod.uploader_type or RESTIC, of_pod.snapshot_handle, *place)
             yield msgspec.structs.replace(volume, claim=info.claim, size_bytes=of_pod.size)
 
 
@@ -140,7 +145,7 @@ def _annotated(annotations: dict[str, str]) -> dict[str, SavedVolume]:
     return {
         # An empty one counts, too: the restore then says that there is no such snapshot.
         volume: msgspec.structs.replace(
-            _saved(RESTIC, annotations[name], volume=volume), place=Place.REPOSITORY
+            saved_volume(RESTIC, annotations[name], volume=volume), place=Place.REPOSITORY
         )
         for volume, name in found.items()
     }

@@ -43,16 +43,20 @@ def csi_snapshots(
     snapshots = [(stored, UNKNOWN) for each in contents if (stored := _of_content(each)) is not None]
     snapshots += [(stored, UNKNOWN) for stored in made]
     for stored, claim in (*snapshots, *_of_infos(infos)):
-        volume = SavedVolume(
-            way=Way.CSI_SNAPSHOT,
-            place=Place.STORAGE_SYSTEM,
-            title=str(stored),
-            claim=claim,
-            snapshot=stored.handle,
-            record=stored,
-        )
-        found.setdefault((stored.driver, stored.handle), volume)
+        found.setdefault((stored.driver, stored.handle), csi_volume(stored, claim))
     return list(found.values())
+
+
+def csi_volume(stored: StoredSnapshot, claim: Claim = UNKNOWN) -> SavedVolume:
+    """The volume in a CSI snapshot."""
+    return SavedVolume(
+        way=Way.CSI_SNAPSHOT,
+        place=Place.STORAGE_SYSTEM,
+        title=str(stored),
+        claim=claim,
+        snapshot=stored.handle,
+        record=stored,
+    )
 
 
 def claims_in_snapshots(

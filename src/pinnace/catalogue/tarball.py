@@ -38,6 +38,19 @@ async def opened_tarball(
             yield archive
 
 
+@asynccontextmanager
+async def opened_file(path: Path | None, workdir: Path) -> AsyncIterator[ArchiveIndex | None]:
+    """A tarball that is to be stored; None without one. Raises ArchiveError if it is damaged, OSError."""
+    if path is None:
+        yield None
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="catalogue-", dir=workdir) as folder,
+        await ArchiveIndex.open(path, Path(folder)) as archive,
+    ):
+        yield archive
+
+
 def read_item(archive: ArchiveIndex, group_resource: str, namespace: str, name: str) -> JSONObject | None:
     """Read an object; None if it cannot be read."""
     try:

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from pinnace.api.values.counts import first_names
 from pinnace.api.velero.snapshots import VolumeSnapshot
-from pinnace.catalogue.reading import read_volumes
+from pinnace.catalogue.reading import read_deletable
 from pinnace.catalogue.volumes import Place, SavedVolume, Way
 from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.objects import delete_csi_snapshots
@@ -128,7 +128,7 @@ class Snapshots:
             return ()
         context = self._context
         if self._known is None:
-            self._known = await read_volumes(context.store, self._backup, context.workdir)
+            self._known = await read_deletable(context.store, self._backup, context.workdir)
         return self._known
 
     def _kinds(self) -> SnapshotKinds | None:

@@ -33,6 +33,7 @@ from pinnace.archive.rewriting import rewrite_archive
 from pinnace.backup.actions import BackupActions
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.finalizing import Finalizer, UpdatedItems
+from pinnace.catalogue.reading import plain_list_of_parked
 from pinnace.operations.finalizing_restores import POLL_SECONDS as FINALIZE_POLL_SECONDS
 from pinnace.operations.finalizing_restores import finalize_restore, verified_operations
 from pinnace.operations.moved_volumes import lacking, with_outcomes
@@ -182,6 +183,9 @@ async def finalize_backup(
                 volume_infos=infos,
                 results=await _results(context.store, name, [*errors, *updated.errors], warnings),
             )
+            if await context.store.is_encrypted(name):
+                listed = await plain_list_of_parked(context.store, name, files, directory)
+                files = msgspec.structs.replace(files, plain_list=listed)
             await store.finish_backup(files, ended, directory, claim=context.claim)
     except (OSError, ArchiveError) as error:
         problem = problem_text(context.workdir, error) if isinstance(error, OSError) else error_text(error)

@@ -43,6 +43,8 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
         volume_infos: records of the volumes for later Velero; none leaves the file out. (BEY 3.6)
         results: warnings and errors for later Velero clients; None leaves the file out. (docs/spec: BEY 3.4)
         item_operations: the operations that outlast the run; none leaves the file out. (docs/spec: BEY 3.8)
+        plain_list: the list of an encrypted backup's data outside of its files; None leaves the file out.
+            (docs/adr/124)
     """
 
     name: str
@@ -60,6 +62,7 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
     volume_infos: Sequence[BackupVolumeInfo] = ()
     results: Mapping[str, Any] | None = None
     item_operations: Sequence[Mapping[str, Any]] = ()
+    plain_list: bytes | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -95,6 +98,8 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
                 files[key] = encode_list(self.item_operations)
             if self.results is not None:
                 files[target("BackupResults", name)] = encode_object(self.results)
+            if self.plain_list is not None:
+                files[layout.plain_list(name)] = self.plain_list
         except StorageError as error:
             raise StorageError(f"backup {name!r}: {error}") from error
         return files
@@ -105,7 +110,7 @@ class FinalFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         contents, index, log: as in `BackupFiles`.
-        resource_list, volume_infos, results: as in `BackupFiles`.
+        resource_list, volume_infos, results, plain_list: as in `BackupFiles`.
     """
 
     contents: Path | None = None
@@ -114,6 +119,7 @@ class FinalFiles(msgspec.Struct, frozen=True, kw_only=True):
     resource_list: Mapping[str, Sequence[str]] | None = None
     volume_infos: Sequence[BackupVolumeInfo] | None = None
     results: Mapping[str, Any] | None = None
+    plain_list: bytes | None = None
 
     def encoded(self, layout: Layout, name: str) -> dict[str, Path | bytes]:
         """The files by key. Raises StorageError for what is not JSON."""
@@ -131,7 +137,10 @@ class FinalFiles(msgspec.Struct, frozen=True, kw_only=True):
             ),
             "BackupResults": None if self.results is None else encode_object(self.results),
         }
-        return {layout.target(kind, name): each for kind, each in contents.items() if each is not None}
+        files = {layout.target(kind, name): each for kind, each in contents.items() if each is not None}
+        if self.plain_list is not None:
+            files[layout.plain_list(name)] = self.plain_list
+        return files
 
 
 def encode_metadata(value: Backup | Restore, read: Mapping[str, Any] | None = None) -> bytes:

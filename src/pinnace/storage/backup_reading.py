@@ -162,6 +162,20 @@ class BackupReading(LocationFiles):
         """Check that the key of the backup can be opened, if it is encrypted. Raises StorageError."""
         await self._sealed.require_key(self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup))
 
+    async def is_encrypted(self, backup: str) -> bool:
+        """Whether the backup has a key file. Raises StorageError."""
+        return await self._sealed.is_encrypted(
+            self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup)
+        )
+
+    async def read_plain_list(self, backup: str, *, limit_bytes: int) -> bytes:
+        """The list of an encrypted backup's data outside of its files. Raises ObjectNotFound without one."""
+        return await self._files.read(self._layout.plain_list(backup), limit_bytes=limit_bytes)
+
+    def plain_list_key(self, backup: str) -> str:
+        """The key of that list, for messages."""
+        return self._layout.plain_list(backup)
+
     async def download_contents(self, backup: str, path: Path) -> int:
         """Save the tarball to a private file and return its size; a failure leaves no file."""
         async with self.read_bytes(DownloadTargetKind.BACKUP_CONTENTS, backup) as stream:

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pinnace.age.errors import AgeError, MalformedFile, NoIdentityMatches, PluginFailed
 from pinnace.age.header import MAGIC, is_age
 from pinnace.aio.blocking import in_thread
-from pinnace.kms.errors import InvalidKMSKey, KMSError
+from pinnace.kms.errors import InvalidKMSKey, KMSError, KMSRefused
 from pinnace.kms.uris import parse_key
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Coded
@@ -44,6 +44,10 @@ class AgePluginFailed(Coded, StorageError):
     """A plugin program of age does not wrap or unwrap the key of a backup."""
 
     notice_code = Code.AGE_PLUGIN_FAILED
+
+
+NOT_OPENED: Final = (IdentityMissing, IdentityRefused, KMSRefused, InvalidKMSKey)
+"""The errors that say that a file is encrypted and that whoever reads here has no key to it."""
 
 
 async def open_key(

@@ -138,6 +138,10 @@ class Layout(msgspec.Struct, frozen=True):
         """The signed list of the backup's files. Velero ignores it."""
         return f"{self.backup_directory(backup)}{backup}-pinnace-manifest.json"
 
+    def plain_list(self, backup: str) -> str:
+        """The list of an encrypted backup's data outside of its files. Velero ignores it. (ADR 124)"""
+        return f"{self.backup_directory(backup)}{backup}-pinnace-volumes.json"
+
     def signs_for_itself(self, backup: str, key: str) -> bool:
         """Whether a file of a backup comes or changes after the manifest was made, or is the manifest."""
         if self.parked and key == self.target("BackupItemOperations", backup):

@@ -153,6 +153,11 @@ class LocationFiles:
         """Whether backups cannot be written or deleted here."""
         return self._read_only
 
+    @property
+    def encrypts(self) -> bool:
+        """Whether backups that are made here are encrypted."""
+        return self._sealed.encrypts
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -158,6 +158,11 @@ class SealedFiles:
         if (owner := self._owner(key)) is not None:
             await self._identity(owner, key)
 
+    async def is_encrypted(self, key: str) -> bool:
+        """Whether an encrypted file is expected at a key. No identity is needed. Raises StorageError."""
+        owner = self._owner(key)
+        return owner is not None and await self._has_key(owner)
+
     async def key_files(self, owner: KeyOwner) -> list[str]:
         """The keys of the key files of a backup or restore, the newest first."""
         keys = [key for key in await self._store.list_keys(owner.directory) if owner.number(key)]
@@ -238,11 +243,11 @@ class SealedFiles:
     async def content_bytes(self, key: str) -> int:
         """The size of the content of a file. No identity is needed. Raises ObjectNotFound."""
         size_bytes, owner = await self._store.size(key), self._owner(key)
-        if owner is None or not await self._is_encrypted(owner):
+        if owner is None or not await self._has_key(owner):
             return size_bytes
         return content_size(size_bytes)
 
-    async def _is_encrypted(self, owner: KeyOwner) -> bool:
+    async def _has_key(self, owner: KeyOwner) -> bool:
         if (known := self._identities.get(owner.directory, owner)) is not owner:
             return known is not None
         return bool(await self.key_files(owner))
@@ -275,7 +280,7 @@ class SealedFiles:
         if not encrypted and not (owner.directory in self._identities or self._encryption.is_used):
             return None
         if not encrypted:
-            if await self._is_encrypted(owner):
+            if await self._has_key(owner):
                 raise exchanged(key)
             return None
         identity = await self._identity(owner, key)

@@ -11,7 +11,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, SECRETS
 from tests.e2e.without_server.command import Pinnace
-from tests.support.runs.without_server import ENCODED_PASSWORD, MakePinnace, exists
+from tests.support.runs.without_server import ENCODED_PASSWORD, MakePinnace, exists, files_in
 
 IDENTITY = X25519Identity.generate()
 
@@ -47,7 +47,8 @@ async def test_a_backup_comes_back_by_its_identity_alone(
 ) -> None:
     files = {path.name: path.read_bytes() for path in (location / "backups" / backup).iterdir()}
     plain = {name for name, data in files.items() if not data.startswith(b"age-encryption.org/v1\n")}
-    assert plain == {"velero-backup.json", "b1-pinnace-keys.json"}
+    assert plain == {"velero-backup.json", "b1-pinnace-keys.json", "b1-pinnace-volumes.json"}
+    assert world.encode() not in files["b1-pinnace-volumes.json"]
     secrets = (b"value of", ENCODED_PASSWORD.encode(), IDENTITY.secret_text().encode())
     assert not any(secret in data for data in files.values() for secret in secrets)
 
@@ -91,7 +92,6 @@ async def test_without_an_identity_there_is_one_error_and_nothing_happens(
     world: str,
     location: Path,
     tmp_path: Path,
-    key_file: Path,
     client: KubeClient,
 ) -> None:
     other = tmp_path / "other.txt"
@@ -104,7 +104,6 @@ async def test_without_an_identity_there_is_one_error_and_nothing_happens(
             ("backup", "logs", backup),
             ("backup", "show", backup, f"configmap/{world}/settings"),
             ("backup", "download", backup, "-o", str(tmp_path / "x.tar.gz")),
-            ("backup", "delete", backup, "--confirm"),
             (
                 "restore",
                 "create",
@@ -123,9 +122,29 @@ async def test_without_an_identity_there_is_one_error_and_nothing_happens(
     assert not exists(location / "restores")
     assert not exists(tmp_path / "x.tar.gz")
     assert (await pinnace("backup", "get")).code == 0
-    deleted = await pinnace("--identity-file", str(key_file), "backup", "delete", backup, "--confirm")
-    assert deleted.code == 0, deleted
-    assert not exists(location / "backups" / backup)
+
+
+async def test_a_deletion_needs_an_identity_only_if_the_plain_list_is_gone(
+    pinnace: Pinnace, sealing: Pinnace, backup: str, world: str, location: Path, key_file: Path
+) -> None:
+    assert (await sealing("backup", "create", "b2", "--include-namespaces", world)).code == 0
+    folder = location / "backups"
+    (folder / "b1/b1-pinnace-volumes.json").unlink()
+    before = files_in(folder / "b1")
+
+    refused = await pinnace("backup", "delete", "b1", "--confirm")
+    assert refused.code == 1
+    assert "backup 'b1' is encrypted and has no plain list of its volumes' data" in refused.err
+    assert files_in(folder / "b1") == before
+
+    for words in (
+        ("backup", "delete", "b2", "--confirm"),
+        ("--identity-file", str(key_file), "backup", "delete", "b1", "--confirm"),
+    ):
+        deleted = await pinnace(*words)
+        assert deleted.code == 0, deleted
+    assert not exists(folder / "b1")
+    assert not exists(folder / "b2")
 
 
 async def test_an_exchanged_backup_is_refused(

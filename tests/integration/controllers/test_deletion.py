@@ -8,17 +8,29 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import ShiftDate, Stall
 from hack.cluster.stores.s3 import Bucket, S3Server
+from pinnace.age.recipients import parse_recipients
+from pinnace.age.x25519 import X25519Identity
 from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup, BackupStatus
+from pinnace.catalogue.reading import plain_list_of
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, velero
+from pinnace.storage.backup_files import BackupFiles, encode_metadata
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.encryption import Encryption
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.holds import Hold
+from pinnace.storage.layout import Layout
 from pinnace.storage.object_lock import VersionsStore
 from pinnace.storage.open import open_object_store
 from tests.support.cluster.connect import Connect
@@ -181,6 +193,38 @@ async def test_nothing_expires_while_the_clock_of_the_api_server_is_another(
     await site.gone("backups", "b1")
     assert files(folder) == []
     assert "Backups expire again: the clocks agree" in caplog.messages
+
+
+async def test_an_encrypted_backup_is_found_and_expires_without_an_identity(
+    site: Site, serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, now = await site.add_folder(), SYSTEM_CLOCK.now()
+    recipients = parse_recipients(str(X25519Identity.generate().recipient))
+    (contents := tmp_path / "contents").write_bytes(b"tarball")
+    for name, ttl in (("short", timedelta(seconds=20)), ("long", timedelta(days=1))):
+        backup = Backup(metadata=ObjectMeta(name=name, namespace=site.namespace))
+        backup.status = BackupStatus(
+            phase=BackupPhase.COMPLETED,
+            start_timestamp=now,
+            completion_timestamp=now,
+            expiration=(now + ttl).replace(microsecond=0),
+        )
+        async with BackupStore(FilesystemStore(folder), Layout(""), location="default") as store:
+            put = BackupFiles(name=name, metadata=encode_metadata(backup), contents=contents)
+            put = msgspec.structs.replace(put, plain_list=await plain_list_of(put, tmp_path))
+            await store.encrypted(Encryption(recipients=recipients)).put_backup(put)
+    await serve(backup_sync_period=Duration.seconds(1), gc_frequency=Duration.seconds(0.2))
+
+    async def are_found() -> bool:
+        found = await site.client.list_all(velero("backups"), site.namespace)
+        return {each["metadata"]["name"] for each in found} == {"short", "long"}
+
+    await eventually(are_found)
+    await site.gone("backups", "short")
+
+    assert {path.name for path in (folder / "backups").iterdir()} == {"long"}
+    await site.reached("backups", "long", "Completed")
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_a_request_left_in_progress_is_finished_by_the_next_server(site: Site, serve: Serve) -> None:

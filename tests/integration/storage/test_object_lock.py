@@ -89,6 +89,7 @@ def backup_of(folder: Path, life: timedelta, *, contents: bytes = b"small") -> t
         log=log,
         expiration=status.expiration,
         results={},
+        plain_list=b"parked",
     )
     return backup, files
 
@@ -196,10 +197,13 @@ async def test_a_backup_that_waits_for_operations_is_held_once_it_is_finished(
         await store.put_backup(files)
     (tmp_path / "parked").mkdir()
 
-    await store.finish_backup(FinalFiles(results={"errors": {}}), backup, tmp_path / "parked")
+    final_files = FinalFiles(results={"errors": {}}, plain_list=b"final")
+    await store.finish_backup(final_files, backup, tmp_path / "parked")
 
     found = await versions_of(open_store, locked)
-    final = [each for each in found if not each.is_marker and "pinnace-" not in each.key]
+    own = ("pinnace-parked", "pinnace-writer")
+    final = [each for each in found if not each.is_marker and not any(name in each.key for name in own)]
+    assert await store.read_plain_list("b1", limit_bytes=5) == b"final"
     assert len({each.key for each in final}) == len(final)  # no file has two versions
     assert None not in [await raw.held_until(each) for each in final]
     assert not [key for key in await raw.list_keys("a/prefix/") if "pinnace-parked" in key]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.archive.errors import ArchiveError
-from pinnace.catalogue.reading import read_pod_volumes, read_volumes, read_volumes_in_repositories
+from pinnace.catalogue.reading import read_deletable_in_repositories, read_pod_volumes, read_volumes
 from pinnace.catalogue.volumes import Place
 from pinnace.storage.backup_store import BackupStore
 from tests.unit.catalogue.ways import LISTED, NAME, Way, saved, uploading
@@ -24,7 +24,7 @@ async def test_moved_data_may_be_there_if_the_tarball_that_tells_is_damaged(tmp_
 
     for found in (
         await read_volumes(store, NAME, tmp_path),
-        await read_volumes_in_repositories(store, NAME, tmp_path),
+        await read_deletable_in_repositories(store, NAME, tmp_path),
     ):
         assert [(str(volume), volume.place) for volume in found] == [
             ("kopia snapshot k1 of volume data of pod shop/logs", Place.REPOSITORY),
@@ -37,7 +37,7 @@ async def test_a_damaged_tarball_that_alone_names_csi_snapshots_is_an_error(tmp_
 
     with pytest.raises(ArchiveError):
         await read_volumes(store, NAME, tmp_path)
-    assert await read_volumes_in_repositories(store, NAME, tmp_path) == []
+    assert await read_deletable_in_repositories(store, NAME, tmp_path) == []
 
 
 async def test_the_location_has_the_pod_volume_backups_that_the_cluster_lacks(tmp_path: Path) -> None:

@@ -6,15 +6,19 @@ from typing import Any
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
+from pinnace.age.recipients import Recipient
 from pinnace.api import labels
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.api.volume_info import BackupVolumeInfo, CSISnapshotInfo, DataMovementInfo, PodVolumeInfo
+from pinnace.catalogue.reading import plain_list_of
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.encryption import Encryption
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.stores import golden
@@ -77,6 +81,27 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
         contents = await tarball_of(folder, self.items, files=self.raw)
         await store.put_backup(BackupFiles(name=NAME, metadata=metadata, contents=contents, **self.files))
         return store
+
+    async def encrypted(self, folder: Path, plain: BackupStore, recipient: Recipient) -> BackupStore:
+        """A location that has the backup of a plain one for that recipient, as a run would have stored it."""
+        (folder / "encrypted").mkdir()
+        store = BackupStore(FilesystemStore(folder / "encrypted"), Layout(""), location="default")
+        store = store.encrypted(Encryption(recipients=(recipient,)))
+        name, contents = self.backup, folder / "plain.tar.gz"
+        await plain.download_contents(name, contents)
+        files = BackupFiles(
+            name=name,
+            metadata=await plain.get_metadata(name),
+            contents=contents,
+            pod_volume_backups=await plain.read_pod_volume_backups(name),
+            snapshots=await plain.read_snapshots(name),
+            resource_list=await plain.read_resource_list(name),
+            csi_volume_snapshot_contents=await plain.read_csi_volume_snapshot_contents(name),
+            volume_infos=await plain.read_volume_infos(name),
+            item_operations=await plain.read_item_operations(name),
+        )
+        await store.put_backup(replace(files, plain_list=await plain_list_of(files, folder)))
+        return store.encrypted(Encryption())  # another process, which has no key
 
 
 def saved(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pinnace.age.recipients import parse_recipients
 from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup
@@ -25,6 +26,7 @@ from pinnace.plugins.item_operations import NO_PLUGIN, TIMED_OUT
 from pinnace.plugins.protocols import ResourceIdentifier
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.encryption import Encryption
 from pinnace.storage.errors import BackupExists, StorageError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
@@ -127,6 +129,31 @@ async def test_a_waiting_backup_is_parked_and_each_of_its_files_is_written_once(
     )
     assert puts[-1] == "backups/b1/velero-backup.json"
     assert not (lab.store.root / "backups/b1/pinnace-parked").exists()
+
+
+async def test_an_encrypted_backup_has_its_plain_list_while_it_waits_and_at_its_end(tmp_path: Path) -> None:
+    upload = ResourceIdentifier(group="velero.io", resource="datauploads", namespace="velero", name="u1")
+    lab = Lab(tmp_path, upload)
+    recipient = parse_recipients("age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj")
+    lab.store.encrypted(Encryption(recipients=recipient))
+    lab.context = replace(lab.context, discovery=discovery_of([CONFIGMAPS, DATA_UPLOADS]))
+    spec = {"sourceNamespace": "ns", "sourcePVC": "data"}
+    lab.cluster.add(DATA_UPLOADS, "velero/u1", spec=spec, status={"phase": "Completed"})
+    backup = await lab.run(included_resources=["configmaps"])
+    parked = json.loads(lab.store.file("b1-pinnace-volumes.json").read_bytes())
+    for name in ("op-a", "op-b"):
+        lab.operations.end(name)
+
+    await lab.finalize(await lab.following().backup(backup))
+
+    empty = {"version": 1, "repositories": [], "csiSnapshots": [], "nativeSnapshots": [], "elsewhere": []}
+    assert parked == empty
+    # The operations are not those of a data mover, so nobody knows where the data of the DataUpload is.
+    assert json.loads(lab.store.file("b1-pinnace-volumes.json").read_bytes()) == {
+        **empty,
+        "elsewhere": ["moved"],
+    }
+    assert lab.store.file("b1-resource-list.json.gz").read_bytes().startswith(b"age-encryption.org/v1")
 
 
 @pytest.mark.parametrize("killed", ["before its files were removed", "after all"])

@@ -10,7 +10,7 @@ from typing import Final
 
 from pinnace.api.phases import BackupPhase
 from pinnace.archive.errors import ArchiveError
-from pinnace.catalogue.reading import read_volumes
+from pinnace.catalogue.reading import read_deletable
 from pinnace.catalogue.volumes import Place, SavedVolume
 from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.common.outcome import say
@@ -42,7 +42,7 @@ async def delete_volume_data(
             must stay, as only they record the data. Repeating the command is harmless.
     """
     try:
-        volumes = await read_volumes(await location.store.located(backup), backup, None)
+        volumes = await read_deletable(await location.store.located(backup), backup, None)
     except (StorageError, ArchiveError) as error:
         _report(backup, [f"its records cannot be read: {error}"], options)
         return

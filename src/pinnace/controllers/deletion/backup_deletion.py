@@ -51,6 +51,7 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import BackupLocked, StorageError, UnreadableObject
+from pinnace.storage.key_opening import NOT_OPENED
 from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)
@@ -61,6 +62,11 @@ WORKERS: Final = 4
 EXPIRY_PERIOD_SECONDS: Final = 3600.0
 KEPT: Final = timedelta(hours=24)
 """How long a processed request can be read. (docs/spec: CTL 6.4)"""
+
+_WITH_FORCE: Final = (
+    f"`backup delete --force` (annotation {labels.FORCE_DELETION}: true of the DeleteBackupRequest) deletes"
+    " the rest and leaves it behind"
+)
 
 
 class Refusal(Exception):
@@ -208,6 +214,13 @@ class BackupDeletionReconciler:
                 raise Refusal(
                     f"the backup's contents, which delete item actions need, cannot be read: {error}"
                 ) from error
+            except NOT_OPENED as error:
+                if not forced:
+                    raise Refusal(
+                        f"delete item actions of plugins need the backup's contents: {error}. {_WITH_FORCE}"
+                    ) from error
+                log.warning("Delete item actions are not run, as the deletion is forced", reason=error)
+                actions = None
             await self._begin(request, backup)
             if trusted:
                 await self._cancel_operations(store, plugins, backup)
@@ -269,10 +282,7 @@ class BackupDeletionReconciler:
         except (UnreadableObject, ArchiveError) as error:
             problem = f"cannot tell which snapshots belong to the backup: {error}"
         if problem and not forced:
-            raise Refusal(
-                f"{problem}. `backup delete --force` (annotation {labels.FORCE_DELETION}: true of the"
-                " DeleteBackupRequest) deletes the rest and leaves it behind"
-            )
+            raise Refusal(f"{problem}. {_WITH_FORCE}")
         if problem:
             log.warning("Volume data is left behind, as the deletion is forced", reason=problem)
 

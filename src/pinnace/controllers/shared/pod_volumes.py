@@ -14,7 +14,7 @@ from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.catalogue.pod_volumes import SavedPodVolumes
-from pinnace.catalogue.reading import read_pod_volumes, read_volumes_in_repositories
+from pinnace.catalogue.reading import read_deletable_in_repositories, read_pod_volumes
 from pinnace.catalogue.volumes import Place, SavedVolume
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.restored_pods import RestoredPods
@@ -235,7 +235,7 @@ async def volumes_in_repositories(scope: Scope, store: BackupStore, backup: str)
     """
     selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
     client, namespace = scope.client, scope.namespace
-    return await read_volumes_in_repositories(
+    return await read_deletable_in_repositories(
         store,
         backup,
         scope.workdir,

@@ -20,6 +20,7 @@ from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.counts import first_names
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.storage_location import BackupStorageLocation
@@ -46,6 +47,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.documents import StoredObjects
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
+from pinnace.storage.key_opening import NOT_OPENED
 
 log = get_logger(__name__)
 
@@ -64,6 +66,8 @@ LONGEST_REASON: Final = 500
 """An API server's refusal may repeat what it refuses."""
 
 LONGEST_NAME: Final = 253
+_NAMED: Final = 10
+"""How many backups one line of the log names."""
 LEFT_OUT: Final = "Backup is not, or not wholly, made known"
 
 
@@ -115,6 +119,7 @@ class LocationSync:
         self._memory = memory
         self._owed = set() if memory.owed is None else memory.owed
         self._left_out: dict[str, str] = {}
+        self._not_opened: list[str] = []
         self._found_in = SyncedLocation(
             name=self._location,
             namespace=scope.namespace,
@@ -139,6 +144,12 @@ class LocationSync:
         owed = sorted(self._owed & known.keys())
         await self._create_missing(listed, len(known))
         await self._pay(owed, known)
+        if self._not_opened:
+            log.info(
+                "Backups are encrypted: their volumes are not made known, and restores and deletions read the"
+                " location",
+                backups=first_names(sorted(self._not_opened), _NAMED),
+            )
         completed = [name for name, backup in known.items() if backup.status.phase in phases.FINISHED]
         await self._delete_orphans(await self._orphans(completed, set(listed)))
         self._memory.told = self._left_out
@@ -240,9 +251,14 @@ class LocationSync:
         """Create the PodVolumeBackups and, with the feature on, the contents of CSI snapshots.
 
         No other kind is taken from a bucket, and no content from a tenant's. (docs/spec: CTL 7, NAC A35)
+        None are made of an encrypted backup that is not opened here: its plain list has no names. (ADR 124)
         """
         try:
             stored = await self._store.read_pod_volume_backups(backup)
+        except NOT_OPENED:
+            self._not_opened.append(backup)
+            self._owed.discard(backup)
+            return
         except UnreadableObject as error:
             self._leave_out(backup, str(error))
             self._owed.discard(backup)

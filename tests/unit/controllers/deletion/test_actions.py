@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
+from pinnace.age.recipients import parse_recipients
 from pinnace.api.codec import decode
 from pinnace.api.labels import FORCE_DELETION
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.archive.writer import ArchiveWriter
+from pinnace.catalogue.reading import plain_list_of
 from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import DELETE_BACKUP_REQUESTS
@@ -25,6 +28,7 @@ from pinnace.plugins.protocols import ResourceSelector
 from pinnace.runtime.informer import Informer
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.encryption import Encryption
 from pinnace.storage.errors import StoreUnavailable
 from tests.support.clock import FakeClock
 from tests.unit.backup.fakes import discovery_of
@@ -82,15 +86,23 @@ class Scene:
         self.actions.append(action)
         return action
 
-    async def store(self, items: Mapping[str, Mapping[str, str]] = ITEMS, *, damage: str = "") -> None:
+    async def store(
+        self, items: Mapping[str, Mapping[str, str]] = ITEMS, *, damage: str = "", recipients: str = ""
+    ) -> None:
         path = self.world.folder / "contents.tar.gz"
         async with ArchiveWriter(path, clock=FakeClock()) as writer:
             for name, marks in items.items():
                 writer.add(name, b"no JSON" if name == damage else orjson.dumps(object_at(name, marks)))
             await writer.close()
         backup = decode(Backup, self.world.cluster.stored("backups", "b1"))
+        files = BackupFiles(name="b1", metadata=encode_metadata(backup), contents=path)
         async with self.world.locations.open("default") as store:
-            await store.put_backup(BackupFiles(name="b1", metadata=encode_metadata(backup), contents=path))
+            if recipients:
+                store.encrypted(Encryption(recipients=parse_recipients(recipients)))
+                files = msgspec.structs.replace(
+                    files, plain_list=await plain_list_of(files, self.world.folder)
+                )
+            await store.put_backup(files)
 
     async def delete(self) -> None:
         python = {
@@ -276,6 +288,31 @@ async def test_damaged_contents_keep_the_backup(scene: Scene) -> None:
     assert error.startswith("the backup's contents, which delete item actions need, cannot be read: ")
     assert scene.request["phase"] == "Processed"
     assert scene.seen == []
+    assert scene.is_untouched
+
+
+@pytest.mark.parametrize("forced", [False, True])
+async def test_contents_that_this_server_cannot_decrypt_keep_the_backup(
+    scene: Scene, forced: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    await scene.store(recipients="age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj")
+    scene.add()
+    if forced:
+        request = scene.world.cluster.stored(DELETE_BACKUP_REQUESTS, "q1")
+        request["metadata"]["annotations"] = {FORCE_DELETION: "true"}
+
+    await scene.delete()
+
+    assert scene.seen == []
+    if forced:
+        assert scene.is_deleted
+        assert [said for said in caplog.messages if "Delete item actions are not run" in said]
+        return
+    (error,) = scene.request["errors"]
+    assert error.startswith("delete item actions of plugins need the backup's contents: object ")
+    assert "'b1' is encrypted, and no identity was given" in error
+    assert "`backup delete --force`" in error
+    assert scene.request["phase"] == "Processed"
     assert scene.is_untouched
 
 

@@ -13,6 +13,7 @@ import msgspec
 import msgspec.structs
 import pytest
 
+from pinnace.age.recipients import parse_recipients
 from pinnace.api import labels
 from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
@@ -21,6 +22,7 @@ from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.api.volume_info import BackupVolumeInfo
+from pinnace.catalogue.reading import plain_list_of
 from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler, NotMarked
 from pinnace.kube.errors import ConnectionFailed, Forbidden, KubeError
 from pinnace.kube.resources import DELETE_BACKUP_REQUESTS
@@ -34,6 +36,7 @@ from pinnace.signing.envelope import verify
 from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.encryption import Encryption
 from pinnace.storage.errors import BackupHeld, BackupLocked, StorageError, StoreUnavailable
 from pinnace.storage.holds import Hold
 from pinnace.storage.object_lock import held_text
@@ -46,6 +49,9 @@ COMPLETED = {
     "completionTimestamp": "2021-08-11T21:41:00Z",
 }
 LONG_NAME = "b" * 70
+SOMEBODY = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj"
+"""A recipient of the examples of age; nobody here has the identity."""
+PLAIN_LIST = "-pinnace-volumes.json"
 
 
 class Scene:
@@ -78,7 +84,7 @@ class Scene:
             DELETE_BACKUP_REQUESTS.name, name, labels=marks, spec={"backupName": backup}, status=status
         )
 
-    async def backup(self, name: str = "b1", *, parked: bool = False, **files: object) -> None:
+    async def backup(self, name: str = "b1", *, parked: bool = False, **files: Any) -> None:
         """A Completed backup with its files, and a restore of it with its files."""
         spec, marks = {"storageLocation": "default"}, {labels.SCHEDULE_NAME: "nightly"}
         self.world.cluster.add("backups", name, spec=spec, labels=marks, status=COMPLETED)
@@ -87,7 +93,7 @@ class Scene:
         async with self.world.locations.open("default") as store:
             await store.put_restore_results(f"r-{name}", {})
 
-    async def store(self, name: str, *, parked: bool = False, **files: object) -> None:
+    async def store(self, name: str, *, parked: bool = False, encrypted: bool = False, **files: Any) -> None:
         backup = decode(Backup, self.world.cluster.stored("backups", name))
         contents = self.world.folder / "contents.tar.gz"
         contents.write_bytes(b"tarball")
@@ -95,7 +101,15 @@ class Scene:
             put = BackupFiles(name=name, metadata=encode_metadata(backup), contents=contents)
             for member, value in files.items():
                 put = msgspec.structs.replace(put, **{member: value})
+            if encrypted:
+                store.encrypted(Encryption(recipients=parse_recipients(SOMEBODY)))
+                put = msgspec.structs.replace(put, plain_list=await plain_list_of(put, self.world.folder))
             await (store.parked() if parked else store).put_backup(put)
+
+    def path(self, suffix: str, *, parked: bool = False) -> Path:
+        """Where a file of the backup b1 is."""
+        folder = self.world.folder / "bucket-default/backups/b1"
+        return folder / ("pinnace-parked" if parked else "") / f"b1{suffix}"
 
     @property
     def left(self) -> set[tuple[str, str]]:
@@ -648,6 +662,108 @@ async def test_snapshots_that_a_tenant_wrote_down_are_not_deleted(scene: Scene, 
     assert vault.deleted == ([] if tenant else ["snap-1"])
     assert scene.world.cluster.peek("backups", "b1") is None
     assert scene.world.files() == []
+
+
+@pytest.mark.parametrize("parked", [False, True], ids=["finished", "waiting"])
+async def test_an_encrypted_backup_goes_with_its_snapshots_without_an_identity(
+    scene: Scene, parked: bool
+) -> None:
+    vault = Vault()
+    scene.use(vault)
+    scene.world.cluster.add("volumesnapshotlocations", "aws", spec={"provider": Vault.name})
+    await scene.backup(encrypted=True, parked=parked, snapshots=[SNAPSHOT])
+    scene.request()
+
+    await scene.reconcile()
+
+    assert vault.deleted == ["snap-1"]
+    assert scene.left == {("volumesnapshotlocations", "aws")}
+    assert scene.world.files() == []
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            None,
+            "backup 'b1' is encrypted and has no plain list of its volumes' data: an earlier version made",
+        ),
+        (b"", "Input data was truncated"),
+        (b'{"version": 2}', "it is of version 2, which this program does not know"),
+        (b'{"version": 1, "snapshots": []}', "unknown field `snapshots`"),
+        (b'{"version": 1, "nativeSnapshots": [{"id": "a b", "location": "aws"}]}', "an id in it has blanks"),
+    ],
+    ids=["removed", "cut", "of a later version", "of another kind", "with blanks"],
+)
+async def test_without_its_plain_list_an_encrypted_backup_is_kept_unless_that_is_forced(
+    scene: Scene, content: bytes | None, reason: str
+) -> None:
+    vault = Vault()
+    scene.use(vault)
+    scene.world.cluster.add("volumesnapshotlocations", "aws", spec={"provider": Vault.name})
+    await scene.backup(encrypted=True, snapshots=[SNAPSHOT])
+    scene.path(PLAIN_LIST).unlink() if content is None else scene.path(PLAIN_LIST).write_bytes(content)
+    scene.request()
+    before = scene.world.files()
+
+    await scene.reconcile()
+
+    (error,) = scene.errors
+    assert error.startswith("cannot tell which snapshots belong to the backup: object ")
+    assert reason in error
+    assert "`backup delete --force`" in error
+    assert (scene.world.files(), vault.deleted) == (before, [])
+    assert scene.world.cluster.status("backups", "b1") == COMPLETED
+
+    scene.world.cluster.stored(DELETE_BACKUP_REQUESTS.name, "q1")["status"] = {}
+    scene.world.cluster.stored(DELETE_BACKUP_REQUESTS.name, "q1")["metadata"]["annotations"] = {
+        labels.FORCE_DELETION: "true"
+    }
+    await scene.reconcile()
+    assert (scene.world.files(), vault.deleted) == ([], [])
+
+
+async def test_an_encrypted_backup_that_failed_before_its_end_has_no_volumes(scene: Scene) -> None:
+    """Only its key file and its log are there."""
+    await scene.backup(encrypted=True)
+    for path in scene.path("").parent.iterdir():
+        if path.name not in ("b1-pinnace-keys.json", "b1-logs.gz"):
+            path.unlink()
+    scene.request()
+
+    await scene.reconcile()
+
+    assert scene.left == set()
+
+
+async def test_snapshots_in_a_tenants_plain_list_are_not_deleted(scene: Scene) -> None:
+    """Whoever has a bucket can write both files: a key file of any key, and a list of anybody's snapshots."""
+    vault = Vault()
+    scene.use(vault)
+    scene.world.cluster.add("volumesnapshotlocations", "aws", spec={"provider": Vault.name})
+    location = scene.world.cluster.stored("backupstoragelocations", "default")
+    location["metadata"]["annotations"] = {Origin.LOCATION.namespace_annotation: "evil"}
+    await scene.backup(encrypted=True, snapshots=[SNAPSHOT])
+    assert b'"snap-1"' in scene.path(PLAIN_LIST).read_bytes()
+    scene.request()
+
+    await scene.reconcile()
+
+    assert vault.deleted == []
+    assert scene.world.files() == []
+
+
+async def test_the_plain_list_of_a_plain_backup_is_not_read(scene: Scene) -> None:
+    vault = Vault()
+    scene.use(vault)
+    scene.world.cluster.add("volumesnapshotlocations", "aws", spec={"provider": Vault.name})
+    await scene.backup(snapshots=[SNAPSHOT])
+    scene.path(PLAIN_LIST).write_bytes(b'{"version": 1, "nativeSnapshots": [{"id": "x", "location": "aws"}]}')
+    scene.request()
+
+    await scene.reconcile()
+
+    assert vault.deleted == ["snap-1"]
 
 
 async def test_restic_snapshots_known_only_to_the_cluster_count_too(scene: Scene) -> None:

@@ -18,7 +18,9 @@ from pinnace.controllers.sync.backup_sync import BackupSync
 from pinnace.controllers.sync.location import Caches
 from pinnace.kube.errors import Invalid, KubeError, ServerFault
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, SCHEDULES
+from pinnace.runtime.logfields import RECORD_ATTRIBUTE
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.documents import StoredObjects
 from pinnace.storage.errors import StoreUnavailable
 from tests.unit.controllers.fakes import BROKEN, NAMESPACE, Cached, World, fail_once
 from tests.unit.controllers.stored import stored_backup, stored_volume
@@ -355,6 +357,34 @@ async def test_volumes_that_cannot_be_read_harm_no_other(scene: Scene, volumes: 
 
     assert set(scene.backups) == {"b1", "b2"}
     assert set(scene.volumes) == {"v1"}
+
+
+async def test_an_encrypted_backup_is_made_known_without_its_volumes_and_that_is_said_once(
+    scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    scene.store("plain", volumes=[stored_volume()])
+    for name in ("b1", "b2"):
+        directory = scene.store(name, volumes=b"age-encryption.org/v1\n-> X25519 x\n")
+        (directory / f"{name}-pinnace-keys.json").write_text('{"version": 1, "age": ""}')
+    read = BackupStore.read_pod_volume_backups
+    asked: list[str] = []
+
+    async def counted(store: BackupStore, backup: str) -> StoredObjects:
+        asked.append(backup)
+        return await read(store, backup)
+
+    monkeypatch.setattr(BackupStore, "read_pod_volume_backups", counted)
+    await scene.sync.run()
+    await scene.later()
+    await scene.later()
+
+    assert set(scene.backups) == {"plain", "b1", "b2"}
+    assert set(scene.volumes) == {"v1"}
+    assert sorted(asked) == ["b1", "b2", "plain"]
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    (said,) = [record for record in caplog.records if record.msg.startswith("Backups are encrypted")]
+    assert getattr(said, RECORD_ATTRIBUTE)["backups"] == "b1, b2"
 
 
 async def test_too_many_volumes_are_none(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
