@@ -31,6 +31,7 @@ from bench.scenarios.objects import (
     SIDE_BY_SIDE,
     Bench,
     dry_run_figures,
+    encryption_figures,
     index_figures,
     measure_start,
     memory_figure,
@@ -124,7 +125,7 @@ def measure_cluster(options: argparse.Namespace, folder: Path) -> tuple[list[Fig
             samples = bench.backup(floors="backup" in options.only)
             if "backup" in options.only:
                 figures += speed_figures("backup", samples, BACKUP_TARGET, "LIST", stricter=SIDE_BY_SIDE)
-                figures += index_figures(samples)
+                figures += index_figures(samples) + encryption_figures(samples)
             figures += [memory_figure("backup", samples)] if memory else []
         if "dry-run" in options.only:
             figures += dry_run_figures(bench.dry_runs())

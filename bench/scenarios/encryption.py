@@ -1,8 +1,11 @@
 """The cost of encryption: `python -m bench encryption`.
 
 The files of a backup, with a tarball as large as that of 100,000 objects, are put into an S3 server and read
-from there, in turn plain and encrypted. The upload is the part of a backup that encrypts; the reads are those
-of one object by the index, with a store that knows nothing yet, as each command has it.
+from there, in turn plain and encrypted, and in turn the one or the other first. The upload is the part of a
+backup that encrypts; what it adds to a whole backup stands in the scenario backup. What counts of it is the
+processor's time in this process: the clock's has the server in it and is, beside other work, several times as
+uncertain as what is looked for. The reads are those of one object by the index, with a store that knows nothing
+yet, as each command has it.
 """
 
 import asyncio
@@ -10,7 +13,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.figures import MEBIBYTE, Figure, Rule, Series, Unit
 from hack.cluster.stores.s3 import Bucket, S3Server
@@ -44,10 +47,10 @@ def measure_encryption(folder: Path, runs: int, say: Callable[[str], None]) -> l
     say(f"storing and reading {TARBALL_BYTES // MEBIBYTE} MiB, plain and encrypted")
     try:
         place = _Place(server, server.create_bucket("bench"), tarball)
-        stored: dict[bool, list[float]] = {False: [], True: []}
+        stored: dict[bool, list[_Times]] = {False: [], True: []}
         read: dict[bool, list[float]] = {False: [], True: []}
         for number in range(runs + 1):
-            for sealed in (False, True):
+            for sealed in (False, True) if number % 2 else (True, False):
                 name = f"{'sealed' if sealed else 'plain'}-{number}"
                 times = asyncio.run(place.stored(name, sealed)), asyncio.run(place.read(name, sealed))
                 if number:  # the first loads libraries
@@ -57,18 +60,18 @@ def measure_encryption(folder: Path, runs: int, say: Callable[[str], None]) -> l
         server.remove()
     return [
         Figure(
-            name="storing an encrypted backup, S3",
+            name="storing an encrypted backup, S3, processor",
             unit=Unit.SECONDS,
             rule=Rule.RATIO,
-            ours=Series(name="encrypted", values=stored[True]),
-            floors=[Series(name="plain", values=stored[False])],
+            ours=Series(name="encrypted", values=[each.processor for each in stored[True]]),
+            floors=[Series(name="plain", values=[each.processor for each in stored[False]])],
         ),
         Figure(
-            name="what encryption adds to a backup, S3",
+            name="storing an encrypted backup, S3, clock",
             unit=Unit.SECONDS,
-            rule=Rule.ADDED,
-            ours=Series(name="encrypted", values=stored[True]),
-            floors=[Series(name="plain", values=stored[False])],
+            rule=Rule.RATIO,
+            ours=Series(name="encrypted", values=[each.clock for each in stored[True]]),
+            floors=[Series(name="plain", values=[each.clock for each in stored[False]])],
         ),
         Figure(
             name=f"reading {READ_BYTES:,} bytes of an encrypted tarball, S3",
@@ -78,6 +81,13 @@ def measure_encryption(folder: Path, runs: int, say: Callable[[str], None]) -> l
             floors=[Series(name="plain", values=read[False])],
         ),
     ]
+
+
+class _Times(NamedTuple):
+    """Seconds that a run took on the clock, and of the processor."""
+
+    clock: float
+    processor: float
 
 
 class _Place:
@@ -97,14 +107,14 @@ class _Place:
             _ENCRYPTION if sealed else Encryption()
         )
 
-    async def stored(self, name: str, sealed: bool) -> float:
-        """Store a backup. Returns the seconds."""
+    async def stored(self, name: str, sealed: bool) -> "_Times":
+        """Store a backup."""
         metadata = encode_metadata(Backup(metadata=ObjectMeta(name=name, namespace="velero")))
         files = BackupFiles(name=name, metadata=metadata, contents=self._tarball)
         async with self._open(sealed) as store:
-            start = time.perf_counter()
+            clock, processor = time.perf_counter(), time.process_time()
             await store.put_backup(files)
-            return time.perf_counter() - start
+            return _Times(time.perf_counter() - clock, time.process_time() - processor)
 
     async def read(self, name: str, sealed: bool) -> float:
         """Read a part out of the middle of the tarball. Returns the milliseconds."""

@@ -15,6 +15,7 @@ from bench.floor.cluster import BenchCluster
 from bench.floor.generate import SEED
 from bench.measure import Sample
 from bench.scenarios.in_process import CHECKSUMS_ALONE, WITHOUT_INDEX
+from pinnace.age.x25519 import X25519Identity
 
 PYTHON = sys.executable
 PINNACE = Path(sys.executable).with_name("pinnace")
@@ -26,10 +27,12 @@ SIDE_BY_SIDE = ("aiohttp x4", "pycurl x4")
 """Floors that list four resources at once. The target's floor is one list after the other."""
 CREATE_CLIENTS = (("aiohttp", 32), ("aiohttp", 64), ("pycurl", 32))
 BASE_BACKUP = "base"
+_KEY = X25519Identity.generate()
 
 BACKUP_TARGET = Target(first=1.5, aim=1.1)
 RESTORE_TARGET = Target(first=1.6, aim=1.2)
 MEMORY_TARGET = Target(first=250, aim=120)
+ENCRYPTION_TARGET = Target(first=1.1, aim=1.05)
 INDEX_TARGET = Target(first=1.15, aim=1.05)
 START_TARGET = Target(first=250, aim=120)
 
@@ -37,7 +40,8 @@ OURS = "pinnace"
 OURS_IN_PROCESS = "pinnace, in process"
 OURS_WITHOUT_INDEX = "without index"
 OURS_CHECKSUMS_ALONE = "checksums alone"
-OURS_ALL = (OURS, OURS_IN_PROCESS, OURS_WITHOUT_INDEX, OURS_CHECKSUMS_ALONE)
+OURS_ENCRYPTED = "pinnace, encrypted"
+OURS_ALL = (OURS, OURS_IN_PROCESS, OURS_WITHOUT_INDEX, OURS_CHECKSUMS_ALONE, OURS_ENCRYPTED)
 BACKUP_DRY_RUN, RESTORE_DRY_RUN = "backup create --dry-run", "restore create --dry-run"
 
 Samples = Mapping[str, Sequence[Sample]]
@@ -76,6 +80,7 @@ class Bench:
             candidates[OURS_IN_PROCESS] = lambda number: self._back_up(f"inside-{number}", in_process=True)
             candidates[OURS_WITHOUT_INDEX] = lambda number: self._index_replaced(WITHOUT_INDEX, number)
             candidates[OURS_CHECKSUMS_ALONE] = lambda number: self._index_replaced(CHECKSUMS_ALONE, number)
+            candidates[OURS_ENCRYPTED] = lambda number: self._back_up(f"sealed-{number}", sealed=True)
             candidates |= self._list_floors()
         return self._interleave("backup", candidates, warm_up=floors)
 
@@ -114,9 +119,13 @@ class Bench:
                 )
         return self._interleave("restore", candidates, warm_up=floors, before=self.cluster.empty)
 
-    def _back_up(self, name: str, *, in_process: bool = False, keep: bool = False) -> Sample:
+    def _back_up(
+        self, name: str, *, in_process: bool = False, keep: bool = False, sealed: bool = False
+    ) -> Sample:
         sample = self._pinnace(
-            "--location", str(self.location), "backup", "create", name, in_process=in_process
+            *("--location", str(self.location), "backup", "create", name),
+            in_process=in_process,
+            environment={"PINNACE_RECIPIENTS": str(_KEY.recipient)} if sealed else {},
         )
         if not keep:
             shutil.rmtree(self.location / "backups" / name)
@@ -137,19 +146,19 @@ class Bench:
             in_process=in_process,
         )
 
-    def _pinnace(self, *arguments: str, in_process: bool) -> Sample:
+    def _pinnace(self, *arguments: str, in_process: bool, environment: Mapping[str, str] = {}) -> Sample:
         program: list[str | Path] = [PYTHON, "-m", "bench.scenarios.in_process"] if in_process else [PINNACE]
-        return self._run([*program, *arguments])
+        return self._run([*program, *arguments], environment)
 
     def _floor(self, module: str, file: Path, client: str, number: int) -> Candidate:
         command = [PYTHON, "-m", module, str(self.cluster.access_file), str(file), client, str(number)]
         return lambda _number: self._run(command)
 
-    def _run(self, command: Sequence[str | Path]) -> Sample:
-        environment = {"KUBECONFIG": str(self.cluster.kubeconfig), "PYTHONPATH": str(ROOT)}
+    def _run(self, command: Sequence[str | Path], environment: Mapping[str, str] = {}) -> Sample:
+        own = {"KUBECONFIG": str(self.cluster.kubeconfig), "PYTHONPATH": str(ROOT)}
         return measure.run(
             command,
-            environment=environment,
+            environment={**own, **environment},
             folder=self.folder,
             deadline_seconds=SAMPLE_SECONDS,
         )
@@ -278,6 +287,26 @@ def index_figures(samples: Samples) -> list[Figure]:
         # What lies between the two floors no index can save: SHA-256 of each item.
         figure("time, beyond its checksums", "seconds", OURS_CHECKSUMS_ALONE, None),
         figure("CPU, beyond its checksums", "cpu_seconds", OURS_CHECKSUMS_ALONE, None),
+    ]
+
+
+def encryption_figures(samples: Samples) -> list[Figure]:
+    """The cost of encryption to whole backup commands."""
+
+    def figure(what: str, value: Callable[[Sample], float], unit: Unit, target: Target | None) -> Figure:
+        return Figure(
+            name=f"encrypted backup, {what}",
+            unit=unit,
+            rule=Rule.RATIO,
+            ours=Series(name=OURS_ENCRYPTED, values=[value(each) for each in samples[OURS_ENCRYPTED]]),
+            floors=[Series(name=OURS, values=[value(each) for each in samples[OURS]])],
+            target=target,
+        )
+
+    return [
+        figure("time", lambda sample: sample.wall_seconds, Unit.SECONDS, ENCRYPTION_TARGET),
+        figure("CPU", lambda sample: sample.cpu_seconds, Unit.SECONDS, ENCRYPTION_TARGET),
+        figure("peak memory", lambda sample: sample.peak_bytes / MEBIBYTE, Unit.MEBIBYTES, None),
     ]
 
 

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import re
 import shutil
-import tempfile
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final, Protocol
@@ -161,7 +160,7 @@ async def _running(
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,  # may repeat keys
-            cwd=tempfile.gettempdir(),
+            cwd="/",
             limit=MOST_HEADER_BYTES,
         )
     except OSError as error:

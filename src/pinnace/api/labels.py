@@ -108,6 +108,9 @@ FINALIZING_SINCE: Final = "pinnace.io/finalizing-since"
 """Annotation of such a Restore: when its operations had ended."""
 SIZE_BYTES: Final = "pinnace.io/size-bytes"
 """Annotation of a Backup: the size of its tarball, so that lists can show it without asking the store."""
+ENCRYPTED: Final = "pinnace.io/encrypted"
+"""Annotation of a Backup in a location whose other files are encrypted, `true`; whoever can write there can
+remove it. (ADR 124)"""
 INITIALIZE_REPOSITORY: Final = "pinnace.io/initialize"
 """Annotation of a BackupRepository: the uid of the backup that needs it, so that it may be created in the
 location. (ADR 020)"""

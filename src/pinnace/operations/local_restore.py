@@ -173,7 +173,7 @@ async def _make_restore(
         backup = completed.backup
         if completed.errors or backup is None:
             raise InvalidRun("the restore is not valid:\n  " + "\n  ".join(completed.errors))
-        await run.store.require_key(completed.restore.spec.backup_name)
+        await run.store.require_key(backup)
         try:
             if modifiers is None:
                 modifiers = (await modifiers_of(run.client, run.namespace, completed.restore.spec)).modifiers

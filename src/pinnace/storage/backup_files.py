@@ -11,6 +11,7 @@ import msgspec
 import orjson
 
 from pinnace.api.codec import encode, encode_over
+from pinnace.api.labels import ENCRYPTED
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
@@ -152,6 +153,13 @@ def encode_metadata(value: Backup | Restore, read: Mapping[str, Any] | None = No
     encoded = encode_over(value, read or {})
     ordered = {"kind": encoded.pop("kind"), "apiVersion": encoded.pop("apiVersion"), **encoded}
     return orjson.dumps(ordered, option=orjson.OPT_INDENT_2)
+
+
+def mark_encrypted(metadata: bytes) -> bytes:
+    """`velero-backup.json` of an encrypted backup, so that its readers know without a request."""
+    content = orjson.loads(metadata)
+    content["metadata"].setdefault("annotations", {})[ENCRYPTED] = "true"
+    return orjson.dumps(content, option=orjson.OPT_INDENT_2)
 
 
 class StoredFile(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ import orjson
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.labels import ENCRYPTED
 from pinnace.api.objects import JSONObject, names_by_kind
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
@@ -158,9 +159,10 @@ class BackupReading(LocationFiles):
         except (SigningError, ObjectNotFound, UnreadableObject) as error:
             return unchecked_hold(data), str(error)
 
-    async def require_key(self, backup: str) -> None:
+    async def require_key(self, backup: Backup) -> None:
         """Check that the key of the backup can be opened, if it is encrypted. Raises StorageError."""
-        await self._sealed.require_key(self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup))
+        key = self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup.metadata.name)
+        await self._sealed.require_key(key, is_marked=ENCRYPTED in backup.metadata.annotations)
 
     async def is_encrypted(self, backup: str) -> bool:
         """Whether the backup has a key file. Raises StorageError."""

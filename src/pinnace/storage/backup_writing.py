@@ -25,6 +25,7 @@ from pinnace.storage.backup_files import (
     FinalFiles,
     StoredFile,
     encode_metadata,
+    mark_encrypted,
     stored_bytes,
 )
 from pinnace.storage.backup_reading import BackupReading
@@ -169,7 +170,7 @@ class BackupWriting(BackupReading):
 
     async def _put_claimed(self, files: BackupFiles, upload: "_Upload") -> None:
         """Store a backup as put_backup() says, with the claim on its name."""
-        await self._put_key(files.name, upload)
+        is_encrypted = await self._put_key(files.name, upload)
         try:
             side_files = await in_thread(files.encoded, self._layout)
         except StorageError:
@@ -186,10 +187,11 @@ class BackupWriting(BackupReading):
             )
             if path is not None
         }
-        await self._put_all(files.name, {**whole_files, **side_files}, files.metadata, upload)
+        metadata = mark_encrypted(files.metadata) if is_encrypted else files.metadata
+        await self._put_all(files.name, {**whole_files, **side_files}, metadata, upload)
 
-    async def _put_key(self, backup: str, upload: "_Upload") -> None:
-        """Store the key file of a backup that begins, if it is to be encrypted.
+    async def _put_key(self, backup: str, upload: "_Upload") -> bool:
+        """Store the key file of a backup that begins, if it is to be encrypted, and return whether it is.
 
         It stays with the log of a backup that fails. Key files of a former one, whose log stayed, are
         removed, as the newest counts.
@@ -197,12 +199,13 @@ class BackupWriting(BackupReading):
         owner = self._backup_owner(backup)
         content = await self._sealed.new_key(owner)
         if content is None:
-            return
+            return False
         for key in await upload.patience.insist(partial(self._sealed.key_files, owner)):
             if key != owner.key_file():
                 await self._store.delete(key)
         put = partial(self._put, owner.key_file(), content)
         await upload.insist(partial(put, retention=upload.retention))
+        return True
 
     def _backup_owner(self, backup: str) -> KeyOwner:
         owner = key_owner(self._layout, self._layout.backup_metadata(backup))
@@ -520,7 +523,8 @@ class BackupWriting(BackupReading):
         # Of a process that died here before.
         await self._abort_uploads(directory)
         upload = self._upload(lock_end(metadata), claim, impatient(), lambda _: None)
-        await self._put_parked_keys(backup, final, upload, opened=bool(changed))
+        if await self._put_parked_keys(backup, final, upload, opened=bool(changed)):
+            encoded = mark_encrypted(encoded)
         final |= changed
         log = final.pop(self._layout.target(DownloadTargetKind.BACKUP_LOG, backup), None)
         await self._put_log(backup, log, upload)
@@ -551,8 +555,10 @@ class BackupWriting(BackupReading):
 
     async def _put_parked_keys(
         self, backup: str, final: "dict[str, Path | bytes | _Parked]", upload: "_Upload", *, opened: bool
-    ) -> None:
+    ) -> bool:
         """Move the key files of a parked backup out of `final` and store them, before what they open.
+
+        Returns whether there are any.
 
         Args:
             opened: whether further files are to be encrypted, so that the key has to be known.
@@ -569,6 +575,7 @@ class BackupWriting(BackupReading):
             assert isinstance(content, _Parked), "nothing else is in the list"
             put = partial(self._put_file, key, content.path, upload.sent, as_it_is=True)
             await upload.insist(partial(put, retention=upload.retention))
+        return bool(own)
 
     async def discard_parked(self, backup: str) -> None:
         """Remove the parked files of a backup; nothing there is success. Raises StorageError."""

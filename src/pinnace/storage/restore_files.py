@@ -50,11 +50,7 @@ class RestoreFiles(LocationFiles):
         source = key_owner(layout, layout.backup_metadata(backup))
         assert owner is not None, "their metadata lie in their directories"
         assert source is not None, "their metadata lie in their directories"
-        files = await self._sealed.key_files(source)
-        if not files:
-            return
-        await self._sealed.follow(owner, source)
-        for key in files:
+        for key in await self._sealed.follow(owner, source):
             content = await read_all(self._store, key, limit_bytes=MOST_KEY_FILE_BYTES)
             await self._put(owner.key_file(source.number(key)), content)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from pinnace.age.errors import AgeError, PluginFailed
+from pinnace.age.header import is_age
 from pinnace.age.identities import Identities
 from pinnace.age.sizes import CHUNK_BYTES, OWN_HEAD_BYTES, SEALED_BYTES, content_size
 from pinnace.aio.blocking import in_thread
@@ -36,6 +37,7 @@ from pinnace.storage.key_opening import (
     unsealed,
 )
 from pinnace.storage.layout import Layout
+from pinnace.storage.together import both
 
 if TYPE_CHECKING:  # cryptography is loaded where something is encrypted only
     from pinnace.age.payload import Chunks, Sealing
@@ -78,7 +80,9 @@ class SealedFiles:
         self._layout = layout
         self._encryption = encryption
         self._identities: dict[str, X25519Identity | None] = {}
+        self._opened_files: dict[str, list[str]] = {}
         self._chunks: dict[str, tuple[Chunks, int]] = {}
+        self._whole = set[str]()
 
     def over(self, store: ObjectStore) -> "SealedFiles":
         """The same over another store."""
@@ -145,17 +149,38 @@ class SealedFiles:
         content = await self._wrapped(identity, owner)
         return owner.key_file(owner.number(files[0]) + 1), content
 
-    async def follow(self, owner: KeyOwner, former: KeyOwner) -> None:
-        """Encrypt the files of one owner by the key of another. Raises UnreadableObject."""
-        self._identities[owner.directory] = await self._identity(former, former.key_file())
+    async def follow(self, owner: KeyOwner, former: KeyOwner) -> list[str]:
+        """Encrypt the files of one owner by the key of another.
 
-    async def require_key(self, key: str) -> None:
+        Returns:
+            The keys of the key files of the other; none if it is plain, and where nobody has an identity,
+            nor makes encrypted backups.
+
+        Raises:
+            UnreadableObject: the key cannot be opened.
+        """
+        if not (former.directory in self._identities or self._encryption.is_used):
+            return []
+        identity = await self._identity(former, former.key_file())
+        if identity is None:
+            return []
+        self._identities[owner.directory] = identity
+        if former.directory not in self._opened_files:
+            self._opened_files[former.directory] = await self.key_files(former)
+        return self._opened_files[former.directory]
+
+    async def require_key(self, key: str, *, is_marked: bool) -> None:
         """Check that the identity for an encrypted file is known.
+
+        Args:
+            is_marked: its backup says that it is encrypted. Without this and without identities nothing is
+                asked of the store: a file that is encrypted all the same is refused when it is read.
 
         Raises:
             IdentityMissing, IdentityRefused, EncryptionBroken: it is not.
         """
-        if (owner := self._owner(key)) is not None:
+        owner = self._owner(key)
+        if owner is not None and (is_marked or self._encryption.is_used):
             await self._identity(owner, key)
 
     async def is_encrypted(self, key: str) -> bool:
@@ -221,24 +246,29 @@ class SealedFiles:
             RangesUnsupported: the store reads whole objects only, or another program encrypted the file.
             Others as `open`.
         """
-        owner, identity = self._owner(key), None
+        owner, found = self._owner(key), None
         if owner is not None and (owner.directory in self._identities or self._encryption.is_used):
-            identity = await self._identity(owner, key)
-        if identity is None:
+            found = await self._opened_chunks(files, owner, key)
+        if found is None:
             async with files.open_range(key, offset, length) as stream:
                 yield stream
             return
-        chunks, size_bytes = await self._opened_chunks(files, key, identity)
+        chunks, size_bytes = found
         if offset >= chunks.plain_bytes(size_bytes):
             raise EncryptionBroken(key, f"it has no content from byte {offset} on")
         first, final = offset // CHUNK_BYTES, chunks.last(size_bytes)
         last = min((offset + length - 1) // CHUNK_BYTES, final)
         place = chunks.place(first)
         wanted = min(chunks.place(last + 1), size_bytes) - place
-        async with files.open_range(key, place, wanted) as stream:
+        async with AsyncExitStack() as stack:
+            opening = stack.enter_async_context(files.open_range(key, place, wanted))
+            if last == final or key in self._whole:
+                stream = await opening
+            else:
+                stream, _ = await both(opening, self._check_end(files, key, chunks, size_bytes))
             opened = _opened_range(stream, key, chunks, first, final)
-            async with aclosing(_cut(opened, offset - first * CHUNK_BYTES, length)) as content:
-                yield content
+            cut = _cut(opened, offset - first * CHUNK_BYTES, length)
+            yield await stack.enter_async_context(aclosing(cut))
 
     async def content_bytes(self, key: str) -> int:
         """The size of the content of a file. No identity is needed. Raises ObjectNotFound."""
@@ -253,25 +283,52 @@ class SealedFiles:
         return bool(await self.key_files(owner))
 
     async def _opened_chunks(
-        self, files: CheckedFiles, key: str, identity: "X25519Identity"
-    ) -> "tuple[Chunks, int]":
-        """The chunks of a file, whose last one was checked, and the size of the file."""
-        if key not in self._chunks:
-            from pinnace.age.payload import Chunks
+        self, files: CheckedFiles, owner: KeyOwner, key: str
+    ) -> "tuple[Chunks, int] | None":
+        """The chunks of a file and its size; None if it is plain, and has to be.
 
-            size_bytes = await self._store.size(key)
-            try:
-                head = await _range(files, key, 0, min(OWN_HEAD_BYTES, size_bytes))
-                chunks = Chunks.after_header(head, identity)
-                if chunks is None:
-                    raise RangesUnsupported(key)
-                last = chunks.last(size_bytes)
-                place = chunks.place(last)
-                chunks.open(last, await _range(files, key, place, size_bytes - place), last=True)
-            except AgeError as error:
-                raise encryption_broken(key, error) from None
-            self._chunks[key] = chunks, size_bytes
-        return self._chunks[key]
+        The requests for the key and for the file are made at once, as a command that reads one object waits
+        for each of them.
+        """
+        if (known := self._chunks.get(key)) is not None:
+            return known
+        if owner.directory in self._identities and self._identities[owner.directory] is None:
+            return None
+        identity, (head, size_bytes) = await both(
+            self._identity(owner, key),
+            both(_range(files, key, 0, OWN_HEAD_BYTES), self._stored_bytes(files, key)),
+        )
+        if identity is None:
+            if is_age(head):
+                raise _key_gone(owner, key)
+            return None
+        from pinnace.age.payload import Chunks
+
+        try:
+            chunks = Chunks.after_header(head, identity)
+            if chunks is None:
+                raise RangesUnsupported(key)
+            chunks.last(size_bytes)
+        except AgeError as error:
+            raise encryption_broken(key, error) from None
+        self._chunks[key] = chunks, size_bytes
+        return chunks, size_bytes
+
+    async def _stored_bytes(self, files: CheckedFiles, key: str) -> int:
+        """The size of a file as it is stored, which is compared with that which was signed. (CheckedFiles)"""
+        expected = await files.expected(key)
+        return await self._store.size(key) if expected is None else expected.size_bytes
+
+    async def _check_end(self, files: CheckedFiles, key: str, chunks: "Chunks", size_bytes: int) -> None:
+        """Check by its last chunk, once, that a file is whole. Raises EncryptionBroken."""
+        last = chunks.last(size_bytes)
+        place = chunks.place(last)
+        sealed = await _range(files, key, place, size_bytes - place)
+        try:
+            chunks.open(last, sealed, last=True)
+        except AgeError as error:
+            raise encryption_broken(key, error) from None
+        self._whole.add(key)
 
     async def _identity_of_read(
         self, owner: KeyOwner, key: str, *, encrypted: bool
@@ -285,17 +342,13 @@ class SealedFiles:
             return None
         identity = await self._identity(owner, key)
         if identity is None:
-            raise EncryptionBroken(
-                key,
-                f"it is encrypted, and its key file {owner.key_file()!r} is gone: get that back from a"
-                " copy or an older version of the bucket",
-            )
+            raise _key_gone(owner, key)
         return identity
 
     async def _identity(self, owner: KeyOwner, key: str) -> "X25519Identity | None":
         """The key of a backup or restore; None if it has none, and is plain."""
         if owner.directory not in self._identities:
-            files = await self.key_files(owner)
+            files = self._opened_files[owner.directory] = await self.key_files(owner)
             self._identities[owner.directory] = await self._opened(owner, files, key) if files else None
         return self._identities[owner.directory]
 
@@ -312,6 +365,14 @@ class SealedFiles:
         if not key.endswith(".gz"):
             return None
         return key_owner(self._layout, key)
+
+
+def _key_gone(owner: KeyOwner, key: str) -> EncryptionBroken:
+    return EncryptionBroken(
+        key,
+        f"it is encrypted, and its key file {owner.key_file()!r} is gone: get that back from a copy or an"
+        " older version of the bucket",
+    )
 
 
 def key_owner(layout: Layout, key: str) -> KeyOwner | None:

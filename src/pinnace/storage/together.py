@@ -2,9 +2,24 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from pinnace.storage.errors import StorageError, combined
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+async def both(first: Coroutine[Any, Any, T], second: Coroutine[Any, Any, U]) -> tuple[T, U]:
+    """Run two at once, the first in the caller's task. Its error comes before that of the second."""
+    task = asyncio.ensure_future(second)
+    try:
+        return await first, await task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # seen, as only one error is raised
 
 
 async def together(*work: Coroutine[Any, Any, None]) -> None:

@@ -9,6 +9,7 @@ from contextlib import _AsyncGeneratorContextManager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 import pyrage
@@ -60,15 +61,33 @@ def identities(*keys: X25519Identity) -> Identities:
 
 
 class Counted(FilesystemStore):
-    """Counts requests."""
+    """Notes its requests that read."""
 
-    ranged = 0
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.requests: list[str] = []
 
     def get_range(
         self, key: str, offset: int, length: int
     ) -> "_AsyncGeneratorContextManager[AsyncIterator[bytes], None]":
-        self.ranged += 1
+        self.requests.append("range")
         return super().get_range(key, offset, length)
+
+    def get(self, key: str) -> "_AsyncGeneratorContextManager[AsyncIterator[bytes], None]":
+        self.requests.append("get")
+        return super().get(key)
+
+    async def size(self, key: str) -> int:
+        self.requests.append("size")
+        return await super().size(key)
+
+    async def exists(self, key: str) -> bool:
+        self.requests.append("exists")
+        return await super().exists(key)
+
+    async def list_keys(self, prefix: str) -> list[str]:
+        self.requests.append("list")
+        return await super().list_keys(prefix)
 
 
 class Place:
@@ -111,7 +130,7 @@ class Place:
         (self.folder / "contents").write_bytes(CONTENTS)
         files = BackupFiles(
             name=name,
-            metadata=orjson.dumps({"kind": "Backup", "metadata": {"name": name}}),
+            metadata=encode_metadata(Backup(metadata=ObjectMeta(name=name))),
             contents=self.folder / "contents",
             index=self.folder / "log",
             log=self.folder / "log",
@@ -138,6 +157,10 @@ async def contents(store: BackupStore, name: str = "b1") -> bytes:
 async def part(store: BackupStore, offset: int, length: int) -> bytes:
     async with store.read_range("BackupContents", "b1", offset, length) as stream:
         return b"".join([block async for block in stream])
+
+
+async def required(store: BackupStore) -> None:
+    await store.require_key(await store.read_backup("b1"))
 
 
 async def test_all_but_metadata_and_key_is_encrypted_and_each_recipient_opens_it(place: Place) -> None:
@@ -174,13 +197,16 @@ async def test_without_the_right_identity_there_is_one_error(
 ) -> None:
     await place.back_up("b1")
     store = place.open(keys=keys)
-    for reading in (contents(store), store.read_resource_list("b1"), store.require_key("b1")):
+    for reading in (contents(store), store.read_resource_list("b1"), required(store)):
         with pytest.raises(error):
             await reading
-    with pytest.raises(error):
+    if keys is None:
         await store.share_key("r1", "b1")
+    else:
+        with pytest.raises(error):
+            await store.share_key("r1", "b1")
     assert not (place.folder / "bucket" / "restores").exists()
-    assert (await store.read_raw_backup("b1"))["metadata"] == {"name": "b1"}
+    assert (await store.read_backup("b1")).metadata.annotations == {"pinnace.io/encrypted": "true"}
 
 
 async def test_two_backups_have_two_keys(place: Place) -> None:
@@ -259,9 +285,73 @@ async def test_a_range_costs_two_requests_more_once(place: Place, offset: int, l
     await place.back_up("b1")
     store = place.open(keys=identities(ALICE))
     assert await part(store, offset, length) == CONTENTS[offset : offset + length]
-    assert place.store.ranged == 3
+    reads_end = offset + length > 3 * CHUNK_BYTES
+    ranges = ["range"] * (2 if reads_end else 3)
+    assert sorted(place.store.requests) == ["get", "list", *ranges, "size"]
+    place.store.requests.clear()
     assert await part(store, offset, length) == CONTENTS[offset : offset + length]
-    assert place.store.ranged == 4
+    assert place.store.requests == ["range"]
+
+
+async def test_requests_for_the_key_and_the_file_are_made_at_once(place: Place) -> None:
+    await place.back_up("b1")
+    store = place.open(keys=identities(ALICE))
+    begun, list_keys, size = asyncio.Barrier(2), place.store.list_keys, place.store.size
+
+    async def slow_list(prefix: str) -> list[str]:
+        await begun.wait()
+        return await list_keys(prefix)
+
+    async def slow_size(key: str) -> int:
+        await begun.wait()
+        return await size(key)
+
+    with (
+        patch.object(place.store, "list_keys", slow_list),
+        patch.object(place.store, "size", slow_size),
+    ):
+        async with asyncio.timeout(10):
+            assert await part(store, 5, 5) == CONTENTS[5:10]
+
+
+async def test_a_plain_location_without_identities_is_asked_for_nothing_more(place: Place) -> None:
+    await place.back_up("b1", recipients="")
+    store = place.open()
+    backup = await store.read_backup("b1")
+    place.store.requests.clear()
+    await store.require_key(backup)
+    await store.share_key("r1", "b1")
+    assert place.store.requests == []
+    assert await contents(store) == CONTENTS
+    assert await part(store, 5, 5) == CONTENTS[5:10]
+    assert place.store.requests == ["get", "range"]
+
+
+async def test_an_encrypted_backup_without_its_mark_is_refused_where_it_is_read(place: Place) -> None:
+    await place.back_up("b1")
+    metadata = place.path("b1", "").with_name("velero-backup.json")
+    metadata.write_bytes(metadata.read_bytes().replace(b"pinnace.io/encrypted", b"pinnace.io/something"))
+    store = place.open()
+    await required(store)
+    await store.share_key("r1", "b1")
+    with pytest.raises(IdentityMissing):
+        await contents(store)
+
+
+async def test_the_key_of_a_restored_backup_is_looked_for_once(place: Place) -> None:
+    await place.back_up("b1")
+    store = place.open(keys=identities(ALICE))
+    await required(store)
+    await store.share_key("r1", "b1")
+    assert await contents(store) == CONTENTS
+    assert place.store.requests.count("list") == 1
+
+
+async def test_a_range_of_a_file_whose_key_file_is_gone_is_no_content(place: Place) -> None:
+    await place.back_up("b1")
+    place.path("b1", "-pinnace-keys.json").unlink()
+    with pytest.raises(EncryptionBroken, match=r"key file .* is gone"):
+        await part(place.open(keys=identities(ALICE)), 0, 10)
 
 
 async def test_a_range_of_a_file_that_lost_its_end_is_refused(place: Place) -> None:
