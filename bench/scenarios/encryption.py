@@ -4,8 +4,8 @@ The files of a backup, with a tarball as large as that of 100,000 objects, are p
 from there, in turn plain and encrypted, and in turn the one or the other first. The upload is the part of a
 backup that encrypts; what it adds to a whole backup stands in the scenario backup. What counts of it is the
 processor's time in this process: the clock's has the server in it and is, beside other work, several times as
-uncertain as what is looked for. The reads are those of one object by the index, with a store that knows nothing
-yet, as each command has it.
+uncertain as what is looked for. The reads are those of one object by the index, with a store that knows
+nothing yet, as each command has it.
 """
 
 import asyncio
