@@ -158,7 +158,7 @@ def encode_metadata(value: Backup | Restore, read: Mapping[str, Any] | None = No
 def mark_encrypted(metadata: bytes) -> bytes:
     """`velero-backup.json` of an encrypted backup, so that its readers know without a request."""
     content = orjson.loads(metadata)
-    content["metadata"].setdefault("annotations", {})[ENCRYPTED] = "true"
+    content.setdefault("metadata", {}).setdefault("annotations", {})[ENCRYPTED] = "true"
     return orjson.dumps(content, option=orjson.OPT_INDENT_2)
 
 
