@@ -152,6 +152,9 @@ VERIFICATION_ANSWER: Final = "pinnace.io/verification-answer"
 VERIFICATION: Final = "pinnace.io/verification"
 """Label of the objects that a verification creates in a cluster and removes again. It finds the leftovers of
 a verification that was killed."""
+COMPARES_FILES: Final = "pinnace.io/compares-files-of"
+"""Label of the pods that `restore create --dry-run --compare-files` creates and removes again, with the name
+of the backup. It finds the pods of a command that was killed."""
 
 RETENTION: Final = "pinnace.io/retention"
 """Annotation of a Schedule: the rules that say which of its backups are kept, in YAML. (ADR 128)"""

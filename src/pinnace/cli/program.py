@@ -77,6 +77,7 @@ cli = Group(
         "restore-helper": "pinnace.cli.process.restore_helper:restore_helper",
         "repo-maintenance": "pinnace.cli.process.repo_maintenance:repo_maintenance",
         "hold-volume": "pinnace.cli.process.hold_volume:hold_volume",
+        "compare-files": "pinnace.cli.process.compare_files:compare_files",
     },
 )
 

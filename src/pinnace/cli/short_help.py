@@ -53,6 +53,7 @@ SHORT_HELP: dict[str, str] = {
     "pinnace.cli.plugin.get:get": "List the plugins of the server.",
     "pinnace.cli.plugin.remove:remove": "Remove a plugin from the server.",
     "pinnace.cli.process.change_password:change_password": "Change the password of volume repositories.",
+    "pinnace.cli.process.compare_files:compare_files": "",
     "pinnace.cli.process.hold_volume:hold_volume": "",
     "pinnace.cli.process.node_agent:node_agent": "Run the node agent (the DaemonSet does).",
     "pinnace.cli.process.repo_maintenance:repo_maintenance": "",

@@ -165,6 +165,7 @@ async def _preview(
             pod_volume_restorer=notes if settings.by_server else None,
             moved_data=notes if settings.by_server else None,
             exec_hooks=notes,
+            existing_data=notes.note_existing,
         ),
     )
     request = RestoreRequest(

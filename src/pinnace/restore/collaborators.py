@@ -4,7 +4,7 @@ An absent collaborator is never skipped silently: what it would have done is an 
 results. (docs/spec: RST 12, 19, 21)
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -72,6 +72,23 @@ class MovedDataRestorer(Protocol):
         ...
 
 
+class DataForClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """The data of a backup for a claim that exists, whether or not it can be written now.
+
+    Attributes:
+        namespace, claim: of the claim in the cluster.
+        uploader: the program that saved the data.
+        snapshot: its id in the repository.
+        saved_namespace: the namespace of the claim in the backup; the repository has its name.
+    """
+
+    namespace: str
+    claim: str
+    uploader: str
+    snapshot: str
+    saved_namespace: str
+
+
 class ExecHooks(Protocol):
     """Runs restore hooks inside the containers of pods that were just created. (docs/spec: RST 21)
 
@@ -98,9 +115,14 @@ class ExecHooks(Protocol):
 
 
 class RestoreCollaborators(msgspec.Struct, frozen=True, kw_only=True):
-    """The collaborators of this run; None where an installation lacks one."""
+    """The collaborators of this run; None where an installation lacks one.
+
+    Attributes:
+        existing_data: told what a restore in place is to write over; only a dry run wants to know it.
+    """
 
     volume_restorer: VolumeRestorer | None = None
     pod_volume_restorer: PodVolumeRestorer | None = None
     exec_hooks: ExecHooks | None = None
     moved_data: MovedDataRestorer | None = None
+    existing_data: Callable[[DataForClaim], None] = lambda data: None

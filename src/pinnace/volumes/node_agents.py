@@ -9,10 +9,12 @@ from typing import Final
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import DAEMON_SETS, PODS
+from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, PODS
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
 
+SERVER: Final = "velero"
+"""The Deployment of the server."""
 NODE_AGENT: Final = "node-agent"
 FORMER_NODE_AGENT: Final = "restic"
 NAMES: Final = (NODE_AGENT, FORMER_NODE_AGENT)
@@ -60,9 +62,13 @@ class SeenAgents:
     daemon_set: AgentSet | None
     pods: Sequence[JSONObject]
 
+    def ready(self) -> dict[str, JSONObject]:
+        """The agents that are ready, by node."""
+        return {text(pod, "spec", "nodeName"): pod for pod in self.pods if _is_ready(pod)}
+
     def ready_on(self) -> set[str]:
         """The nodes with an agent that is ready."""
-        return {text(pod, "spec", "nodeName") for pod in self.pods if _is_ready(pod)}
+        return set(self.ready())
 
 
 class NodeAgents:
@@ -146,6 +152,31 @@ class NodeAgents:
         seen = SeenAgents(daemon_set=found, pods=pods)
         self._seen = now, seen
         return seen
+
+
+async def server_image(client: KubeClient, namespace: str, agents: AgentSet | None) -> str:
+    """The image for the pods that only mount volumes; empty if nothing in the namespace says what it is.
+
+    Args:
+        namespace: the server's. A Deployment there may say another image than the agents'.
+
+    Raises:
+        KubeError
+    """
+    image = agents.image if agents is not None else ""
+    with suppress(NotFound):
+        server = await client.get(DEPLOYMENTS, SERVER, namespace)
+        containers = objects(server, "spec", "template", "spec", "containers")
+        image = next((text(each, "image") for each in containers), "") or image
+    return image
+
+
+def why_no_image(namespace: str) -> str:
+    """The reason, where `server_image` is empty."""
+    return (
+        f"no Deployment {SERVER} and no DaemonSet {NODE_AGENT} in {namespace} says what image the pod that"
+        " mounts the volume should have"
+    )
 
 
 def _is_ready(pod: JSONObject) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 from pinnace.volumes.kopia.client import Kopia
 from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.comparing import FileComparison
 from pinnace.volumes.uploader.errors import AccessError, PasswordMissing, Unsupported, WrongPassword
 from pinnace.volumes.uploader.interface import KOPIA, RESTIC, Saved, Source, Target, Uploader
 from pinnace.volumes.uploader.passwords import OWN_PASSWORDS, Password
@@ -81,6 +82,11 @@ class Uploaders:
         """As in `Uploader`."""
         program = self._for(repository)
         return await _with_any_password(repository, lambda opened: program.has_file(opened, snapshot, name))
+
+    async def compare(self, repository: Repository, snapshot: str, target: Target) -> FileComparison:
+        """As in `Uploader`."""
+        program = self._for(repository)
+        return await _with_any_password(repository, lambda opened: program.compare(opened, snapshot, target))
 
     async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
         """As in `Uploader`."""

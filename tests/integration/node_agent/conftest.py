@@ -47,7 +47,7 @@ async def csi_storage(
 
 @pytest.fixture(scope="session")
 def agent_image(node_cluster: NodeCluster, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An image of the checkout with restic, on all nodes."""
+    """An image of the checkout with restic and kopia, on all nodes."""
     folder = tmp_path_factory.mktemp("image")
     tree = folder / "tree"
     add_busybox(tree)
@@ -57,6 +57,7 @@ def agent_image(node_cluster: NodeCluster, tmp_path_factory: pytest.TempPathFact
     if restic is None:
         pytest.skip("restic is not installed (Debian: apt-get install restic)")
     add_program(tree, Path(restic))
+    shutil.copy(binaries.locate(binaries.UPLOADER)["kopia"], tree / "usr" / "bin")
     (tree / "velero-restic-restore-helper").symlink_to("usr/local/bin/pinnace")
     config = python_config("/usr/local/bin/pinnace", user="65534:65534")
     archive = image_from_tree(tree, folder / "image.tar", {IMAGE: config})

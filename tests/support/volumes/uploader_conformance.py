@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import os
 import random
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from pinnace.volumes.kopia import client as kopia
 from pinnace.volumes.restic import client as restic
 from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.comparing import FileFate
 from pinnace.volumes.uploader.errors import (
     AccessError,
     DataDamaged,
@@ -176,6 +178,76 @@ class UploaderConformance:
         await lab.uploader.fill(lab.repository, made.snapshot, Target(path=target, keep_unchanged=True))
 
         assert _content(target) == {**FILES, "deep/mine": b"mine"}
+
+    @pytest.mark.parametrize("deletes", [True, False], ids=["deletes extra files", "keeps extra files"])
+    async def test_a_comparison_changes_nothing_and_says_what_a_restore_then_changes(
+        self, lab: UploaderLab, tmp_path: Path, deletes: bool
+    ) -> None:
+        volume, target, outside = lab.lab.volume, tmp_path / "target", tmp_path / "outside"
+        lab.lab.fill(
+            {**FILES, "same": b"same", "late": b"abcd", "mode": b"m", "gone/far": b"", "was/in": b""}
+        )
+        (volume / "was" / "a-file").write_bytes(b"")
+        for name in ("link", "other"):
+            (volume / name).symlink_to("a.txt")
+        await lab.uploader.init(lab.repository)
+        made = await lab.uploader.save(lab.repository, lab.source())
+        place = Target(path=target, keep_unchanged=True, delete_extra=deletes)
+        target.mkdir()
+        await lab.uploader.fill(lab.repository, made.snapshot, place)
+        same = await lab.uploader.compare(lab.repository, made.snapshot, place)
+        late = (target / "late").stat().st_mtime_ns
+        (target / "late").write_bytes(b"efgh")
+        os.utime(target / "late", ns=(late, late + 1_000_000_000))
+        (target / "a.txt").write_bytes(b"longer than before")
+        (target / "mode").chmod(0o777)
+        (target / "other").unlink()
+        (target / "other").symlink_to(outside)
+        shutil.rmtree(target / "gone")
+        shutil.rmtree(target / "was")
+        (target / "was").write_bytes(b"a directory before")
+        (target / "empty").unlink()
+        (target / "empty" / "deep").mkdir(parents=True)
+        (target / "empty" / "deep" / "in the way").write_bytes(b"")
+        outside.mkdir()
+        (outside / "kept").write_bytes(b"by nobody")
+        (target / "extra" / "er").mkdir(parents=True)
+        (target / "extra" / "er" / "file\nof two lines").write_bytes(b"extra")
+        (target / "extra" / "out").symlink_to(outside)
+        (target / "lost+found").mkdir()
+        os.mkfifo(target / "pipe")
+        before = _states(target)
+
+        found = await lab.uploader.compare(lab.repository, made.snapshot, place)
+
+        assert same.names == {}
+        assert same.counts[FileFate.SAME] == 11
+        assert same.rewrites_same is not self.keeps_unchanged
+        assert _states(target) == before
+        extra = ["extra", "extra/er", "extra/er/file\nof two lines", "extra/out"]
+        removed = ["empty/deep", "empty/deep/in the way"]
+        assert found.names == {
+            FileFate.CREATED: ["gone", "gone/far", "was/a-file", "was/in"],
+            FileFate.OVERWRITTEN: ["a.txt", "empty", "late", "mode", "other", "was"],
+            FileFate.REMOVED: [*removed, *(extra if deletes else ())],
+            FileFate.EXTRA: sorted(["pipe", *(() if deletes else extra)]),
+        }
+        assert {fate: number for fate, number in found.counts.items() if number} == {
+            FileFate.SAME: 3,
+            **{fate: len(names) for fate, names in found.names.items()},
+        }
+
+        await lab.uploader.fill(lab.repository, made.snapshot, place)
+
+        after = await lab.uploader.compare(lab.repository, made.snapshot, place)
+        assert after.names == {FileFate.EXTRA: found.names[FileFate.EXTRA]}
+        assert after.counts[FileFate.SAME] == 11
+        gone = before.keys() - _states(target).keys()
+        assert sorted(gone) == found.names[FileFate.REMOVED]
+        assert _content(outside) == {"kept": b"by nobody"}
+        if self.keeps_unchanged:
+            assert _states(target)["same"] == before["same"]
+        assert lab.nothing_is_left()
 
     async def test_the_times_of_files_directories_and_links_come_back(
         self, lab: UploaderLab, tmp_path: Path
@@ -410,6 +482,15 @@ def _below(folder: Path) -> list[Path]:
     """The paths of everything in a folder, the deepest first."""
     found = [path.relative_to(folder) for path in folder.rglob("*")]
     return sorted(found, key=lambda path: (-len(path.parts), path))
+
+
+def _states(root: Path) -> dict[str, tuple[int, ...]]:
+    """Inode, type, size and times of all that is in a directory."""
+    found = {str(path.relative_to(root)): path.lstat() for path in root.rglob("*")}
+    return {
+        name: (each.st_ino, each.st_mode, each.st_size, each.st_mtime_ns, each.st_ctime_ns)
+        for name, each in found.items()
+    }
 
 
 def _content(folder: Path) -> Mapping[str, bytes]:

@@ -273,6 +273,31 @@ def test_a_wrong_wish_for_data_in_existing_claims_is_refused(
     assert said in capsys.readouterr().err
 
 
+SERVER = ["restore", "create", "b", "--from-backup", "x"]
+POLICY = ["--existing-volume-data-policy", "full"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([*SERVER, *POLICY], "--compare-files is a part of a dry run"),
+        ([*SERVER, *POLICY, "--dry-run=client"], "--compare-files is a part of a dry run"),
+        ([*SERVER, "--dry-run"], "give --existing-volume-data-policy full or incremental as well"),
+        (
+            [*SERVER, "--dry-run", "--existing-volume-data-policy", "none"],
+            "give --existing-volume-data-policy full or incremental as well",
+        ),
+        (["--location", "nowhere", *SERVER, *POLICY, "--dry-run"], "needs the node agents of a server"),
+    ],
+    ids=["no dry run", "dry run of the client", "no policy", "policy none", "location"],
+)
+def test_files_are_compared_only_where_there_is_something_to_compare(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert run([*words, "--compare-files"]) != 0
+    assert said in capsys.readouterr().err
+
+
 FROM_X = ["--location", "nowhere", "restore", "create", "b", "--from-backup", "x"]
 
 

@@ -144,6 +144,12 @@ class RestoreCreateOptions(
         " each object, too; with --dry-run=client the object is printed as it would be sent.",
         show_default=False,
     )
+    compare_files: bool = switch(
+        section=Section.OUTPUT,
+        before="show_labels",
+        help="With --dry-run and --existing-volume-data-policy: say which files of claims that exist change."
+        " Node agents compare them, and pods are made for claims that nothing mounts, and removed.",
+    )
 
 
 create = lazy_command(
@@ -154,6 +160,11 @@ create = lazy_command(
     short_help="Create a restore.",
     examples=(
         ("Show what a restore would do", "pinnace restore create --from-backup shop --dry-run"),
+        (
+            "Show which files of claims that exist would change",
+            "pinnace restore create --from-backup shop --existing-volume-data-policy incremental"
+            " --dry-run --compare-files",
+        ),
         ("Restore a backup, and wait for the end", "pinnace restore create --from-backup shop --wait"),
         (
             "Into another namespace",

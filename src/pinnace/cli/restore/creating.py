@@ -45,6 +45,10 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
             "either a backup or schedule must be specified, but not both: give --from-backup BACKUP or "
             f"--from-schedule SCHEDULE{_meant(settings, options)}"
         )
+    if options.compare_files:
+        from pinnace.cli.restore.compared_files import check_compare_files
+
+        check_compare_files(settings, options)
     if not options.previews and not _may_recreate(options):
         return ExitCode.OK
     if (selector := options.namespace_selector) is not None:
@@ -60,7 +64,16 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
         restore = requested_restore(name, settings.namespace, options)
         ask = options.dry_run == "server"
         form, progress = output.format, options.progress
-        return run_async(preview(settings, restore, ask_api_server=ask, form=form, progress=progress))
+        return run_async(
+            preview(
+                settings,
+                restore,
+                ask_api_server=ask,
+                compares_files=options.compare_files,
+                form=form,
+                progress=progress,
+            )
+        )
     if settings.location is None:
         if options.names:  # a wrong word is told before the cluster is asked anything
             requested_restore(name, settings.namespace, options)

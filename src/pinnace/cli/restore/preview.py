@@ -34,6 +34,7 @@ from pinnace.cli.output.findings import Message, grouped
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
 from pinnace.cli.progress.showing import showing
+from pinnace.cli.restore.compared_files import ClaimFiles
 from pinnace.cli.restore.mapped import check_mapping
 from pinnace.cli.restore.objects import outcome_title
 from pinnace.cli.settings import Settings
@@ -57,12 +58,21 @@ T = TypeVar("T")
 
 
 async def preview(
-    settings: Settings, restore: Restore, *, ask_api_server: bool, form: str | None, progress: str
+    settings: Settings,
+    restore: Restore,
+    *,
+    ask_api_server: bool,
+    compares_files: bool,
+    form: str | None,
+    progress: str,
 ) -> int:
-    """Print what the restore would do. Returns the exit code that the restore would have.
+    """Print what the restore would do.
+
+    Returns the exit code that the restore would have, or 1 if files that were to be compared were not.
 
     Args:
         ask_api_server: whether each object is sent as the API server's dry run too.
+        compares_files: whether the files of claims that exist are compared with the backup.
         form: `json`, `yaml` or None for text.
         progress: how progress is shown.
     """
@@ -108,19 +118,30 @@ async def preview(
             caveats=[*completed.warnings, *modifiers.warnings],
             plugin_actions=await plugin_actions(settings, client, "RestoreItemAction"),
         )
+        files = None
+        if compares_files:
+            location = completed.backup.spec.storage_location
+            files = ClaimFiles(client, settings.namespace, completed.restore, location)
+            await files.begin()
         try:
             found = await preview_restore(client, completed.restore, contents, how)
         except RestoreFailed as error:
             raise CommandError(f"the restore would fail: {error}") from error
+        if files is not None:
+            await files.compare(found)
         clusters = {
             "cluster": await described(client),
             "otherSource": await foreign_source(client, source) or None,
         }
     if form is None:
-        echo_laid_out(preview_text(completed.restore, found, asks=ask_api_server))
+        echo_laid_out(preview_text(completed.restore, found, asks=ask_api_server, files=files))
     else:
-        click.echo(encode({**clusters, **_data(completed.restore, found)}, form).rstrip("\n"))
-    return ExitCode.PARTIALLY_FAILED if found.results.errors.count else ExitCode.OK
+        compared = {"files": files.data()} if files is not None else {}
+        data = {**clusters, **_data(completed.restore, found), **compared}
+        click.echo(encode(data, form).rstrip("\n"))
+    if found.results.errors.count:
+        return ExitCode.PARTIALLY_FAILED
+    return ExitCode.ERROR if files is not None and files.failed else ExitCode.OK
 
 
 class _Lookups:
@@ -229,8 +250,13 @@ def _data(restore: Restore, found: Preview) -> JSONObject:
     }
 
 
-def preview_text(restore: Restore, found: Preview, *, asks: bool) -> str:
-    """The preview for people; `asks` is whether the API server was to be asked about each write."""
+def preview_text(restore: Restore, found: Preview, *, asks: bool, files: ClaimFiles | None = None) -> str:
+    """The preview for people.
+
+    Args:
+        asks: whether the API server was to be asked about each write.
+        files: the files that were compared; None if that was not wanted.
+    """
     sheet = Sheet()
     sheet.line(f"A restore of backup {restore.spec.backup_name} would do this; nothing was changed.")
     sheet.line()
@@ -247,6 +273,9 @@ def preview_text(restore: Restore, found: Preview, *, asks: bool) -> str:
         sheet.line("Volumes to be filled:")
         for volume in found.notes.volumes:
             sheet.line(f"  {volume.volume} from {volume.source}")
+    if files is not None:
+        sheet.line("Files of claims that exist:" if files.claims else "No claim that exists gets data.")
+        sheet.outline(files.lines())
     if found.notes.hooks:
         sheet.line("Hooks to be run:")
         for hook in found.notes.hooks:

@@ -16,7 +16,7 @@ from pinnace.cli.usage.topics import TOPICS
 _MANUAL: Final = "Pinnace Manual"
 _VERBS: Final = ("create", "get", "describe", "delete")
 """Groups with the same commands in another form; the pages of the nouns explain them."""
-_UNLISTED: Final = ("restore-helper", "hold-volume", "repo-maintenance")
+_UNLISTED: Final = ("restore-helper", "hold-volume", "repo-maintenance", "compare-files")
 """Commands that no help lists: only pods run them."""
 
 

@@ -17,7 +17,6 @@ from pinnace.csi.movement.uploads import SourceVolume
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Forbidden, NotFound
 from pinnace.kube.resources import (
-    DEPLOYMENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
@@ -27,14 +26,12 @@ from pinnace.kube.resources import (
 )
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.agent_settings import AgentConfigError, named_in, node_agent_settings
-from pinnace.volumes.node_agents import AgentSet, NodeAgents
+from pinnace.volumes.node_agents import AgentSet, NodeAgents, server_image, why_no_image
 
 log = get_logger(__name__)
 
 POD_GONE: Final = "the pod that had the volume mounted is gone: its node may have failed"
 
-_SERVER: Final = "velero"
-"""The Deployment of the server."""
 _VSPHERE_FAST_CLONE: Final = "csi.vsphere.volume/fast-provisioning"
 """An annotation of claims: vSphere cannot attach such a volume on a node that has the source attached."""
 
@@ -283,16 +280,9 @@ class Exposer:
 
     async def _image(self, agents: AgentSet | None) -> str:
         """The image of the server. Raises MovementError."""
-        image = agents.image if agents is not None else ""
-        with suppress(NotFound):
-            server = await self._client.get(DEPLOYMENTS, _SERVER, self._namespace)
-            containers = objects(server, "spec", "template", "spec", "containers")
-            image = next((text(each, "image") for each in containers), "") or image
+        image = await server_image(self._client, self._namespace, agents)
         if not image:
-            raise MovementError(
-                f"no Deployment {_SERVER} and no DaemonSet node-agent in {self._namespace} says what image"
-                " the pod that mounts the volume should have"
-            )
+            raise MovementError(why_no_image(self._namespace))
         return image
 
 

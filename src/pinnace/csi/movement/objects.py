@@ -208,33 +208,13 @@ class PodPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def temporary_pod(movement: JSONObject, plan: PodPlan) -> JSONObject:
     """A pod that only mounts the volume, so that the agent of its node reaches it."""
-    container: JSONObject = {
-        "name": "hold",
-        "image": plan.image,
-        "command": list(_HOLD),
-        "resources": {"requests": {"cpu": "1m", "memory": "16Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
+    container = holding_container(plan.image)
     if plan.block:
         container["volumeDevices"] = [{"name": VOLUME, "devicePath": "/dev/volume"}]
     else:
         container["volumeMounts"] = [{"name": VOLUME, "mountPath": "/volume", **_read_only(plan)}]
     claim = {"claimName": movement["metadata"]["name"], **_read_only(plan)}
-    spec: JSONObject = {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 1,
-        "containers": [container],
-        "volumes": [{"name": VOLUME, "persistentVolumeClaim": claim}],
-    }
+    spec = holding_spec(container, claim)
     if affinity := _affinity(plan):
         spec["affinity"] = affinity
     if plan.priority_class:
@@ -246,6 +226,40 @@ def temporary_pod(movement: JSONObject, plan: PodPlan) -> JSONObject:
     if plan.annotations:
         metadata["annotations"] = dict(plan.annotations)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def holding_container(image: str) -> JSONObject:
+    """A container that does nothing, with the fewest rights; it mounts nothing yet."""
+    return {
+        "name": "hold",
+        "image": image,
+        "command": list(_HOLD),
+        "resources": {"requests": {"cpu": "1m", "memory": "16Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+
+
+def holding_spec(container: JSONObject, claim: JSONObject) -> JSONObject:
+    """The spec of a pod that has the volume of a claim, and nobody's rights.
+
+    Args:
+        claim: the source of the volume `VOLUME`, a `persistentVolumeClaim`.
+    """
+    return {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+        "volumes": [{"name": VOLUME, "persistentVolumeClaim": claim}],
+    }
 
 
 def _pod_labels(movement: JSONObject) -> dict[str, str]:

@@ -231,6 +231,7 @@ class RestoreRun:
             labels=self.labels,
             pod_volumes=self.request.records.pod_volumes,
             elsewhere=self.volume_data.why_not_in_place(),
+            noted=self.collaborators.existing_data,
         )
 
     @cached_property

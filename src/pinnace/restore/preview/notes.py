@@ -13,6 +13,7 @@ from pinnace.archive.eventlog import EventLog
 from pinnace.csi.movement.objects import BLOCK, MovedVolume
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.notices.notice import Notice
+from pinnace.restore.collaborators import DataForClaim
 from pinnace.volumes.selection import claims_of
 
 
@@ -45,6 +46,7 @@ class RestoreNotes(msgspec.Struct):
     Attributes:
         restore: says what is done with the data of claims that exist.
         is_new: whether the restore would create a claim, given its namespace and name.
+        existing: the data for claims that exist, by the namespace and name of the claim.
     """
 
     name: ClassVar[str] = ""
@@ -53,6 +55,11 @@ class RestoreNotes(msgspec.Struct):
     is_new: Callable[[str, str], bool] = lambda _namespace, _name: True
     volumes: list[VolumeNote] = msgspec.field(default_factory=list)
     hooks: list[HookNote] = msgspec.field(default_factory=list)
+    existing: dict[tuple[str, str], DataForClaim] = msgspec.field(default_factory=dict)
+
+    def note_existing(self, data: DataForClaim) -> None:
+        """Note the data for a claim that exists."""
+        self.existing[data.namespace, data.claim] = data
 
     async def restore_volume(self, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
         """Return the volume as it is in the backup: which disk is made is known only when it is made."""
@@ -95,7 +102,7 @@ class RestoreNotes(msgspec.Struct):
         extra = "removed" if config is not None and config.delete_extra_files else "kept"
         return (
             f"{size}, {policy} over what the claim has: {written}; files that the backup does not have are"
-            f" {extra}. Which files these are is not known: a dry run does not mount the volume"
+            f" {extra} (--compare-files names them)"
         )
 
     def run(

@@ -6,12 +6,13 @@ other pods use the claim, and no wish is dropped silently: each existing claim g
 results with the reason.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.restore import Restore
 from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.catalogue.volumes import Claim, Place
@@ -21,11 +22,13 @@ from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
 from pinnace.restore.cluster import ClusterClient
+from pinnace.restore.collaborators import DataForClaim
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.restore.volumes.moved_data import MovedData
 from pinnace.volumes.pods.claim_users import users_of, why_in_use
 from pinnace.volumes.pods.pod_claims import claim_name, find_volume
+from pinnace.volumes.uploader.interface import KOPIA
 
 NOT_BOUND: Final = "ExistingVolumeDataPolicy is in-place restore, but the existing PVC is not bound."
 """Velero's text. (docs/spec: AFT 6.3)"""
@@ -39,6 +42,7 @@ class ExistingClaims(msgspec.Struct, kw_only=True):
         restore: without the policy nothing is done here.
         labels: of every object of this restore.
         elsewhere: claims whose data cannot be restored, each with the reason.
+        noted: called with the data for each claim that exists, before anything is checked.
     """
 
     client: ClusterClient
@@ -47,6 +51,7 @@ class ExistingClaims(msgspec.Struct, kw_only=True):
     moved: MovedData
     pod_volumes: SavedPodVolumes
     elsewhere: Mapping[Claim, str] = msgspec.field(default_factory=dict)
+    noted: Callable[[DataForClaim], None] = lambda data: None
     _new: set[Claim] = msgspec.field(default_factory=set)
     _waiting: dict[Claim, ItemRef] = msgspec.field(default_factory=dict)
 
@@ -62,9 +67,13 @@ class ExistingClaims(msgspec.Struct, kw_only=True):
         if not self.restore.spec.is_in_place:
             return
         key = (ref.original_namespace, ref.name)
-        if any(volume.place == Place.REPOSITORY for volume in self.pod_volumes.of_claim(*key)):
+        saved = [each for each in self.pod_volumes.of_claim(*key) if each.place == Place.REPOSITORY]
+        if saved:
+            self._note(ref, ref.name, saved[-1].uploader, saved[-1].snapshot)
             self._waiting[ref.target_namespace, ref.name] = ref
         elif self.moved.has(key):
+            moved = self.moved.volumes[key]
+            self._note(ref, ref.name, KOPIA, moved.snapshot, moved.source_namespace)
             if problem := await self._move_into(ref):
                 _error(ref, f"{ref.id} exists, and its data is not restored into it: {problem}", results)
         elif reason := self.elsewhere.get(key):
@@ -83,10 +92,11 @@ class ExistingClaims(msgspec.Struct, kw_only=True):
         if not self.restore.spec.is_in_place:
             return True
         problems = []
-        for claim in self._existing_claims_of(ref, pod):
+        for claim, snapshot in self._existing_claims_of(ref, pod):
             self._waiting.pop((ref.target_namespace, claim), None)
             try:
                 problem = await self._problem_of(ref.target_namespace, claim)
+                self._note(ref, claim, snapshot.uploader, snapshot.id)
             except NotFound:
                 continue  # the pod waits for it, as in any restore
             except KubeError as error:
@@ -112,15 +122,27 @@ class ExistingClaims(msgspec.Struct, kw_only=True):
             )
         return results
 
-    def _existing_claims_of(self, ref: ItemRef, pod: JSONObject) -> list[str]:
+    def _existing_claims_of(self, ref: ItemRef, pod: JSONObject) -> list[tuple[str, SavedSnapshot]]:
+        """The claims of a pod that this restore did not create, each with its data, by name."""
         named = {"metadata": {**mapping(pod, "metadata"), "name": ref.name}, "spec": mapping(pod, "spec")}
-        found = set()
-        for volume in self.pod_volumes.snapshots(named, ref.original_namespace):
+        found: dict[str, SavedSnapshot] = {}
+        for volume, snapshot in self.pod_volumes.snapshots(named, ref.original_namespace).items():
             source = find_volume(named, volume)
             name = claim_name(named, source) if source is not None else ""
             if name and (ref.target_namespace, name) not in self._new:
-                found.add(name)
-        return sorted(found)
+                found[name] = snapshot
+        return sorted(found.items())
+
+    def _note(self, ref: ItemRef, claim: str, uploader: str, snapshot: str, saved_in: str = "") -> None:
+        self.noted(
+            DataForClaim(
+                namespace=ref.target_namespace,
+                claim=claim,
+                uploader=uploader,
+                snapshot=snapshot,
+                saved_namespace=saved_in or ref.original_namespace,
+            )
+        )
 
     async def _problem_of(self, namespace: str, claim: str) -> str:
         """Why data of a pod volume may not be written into a claim; empty if it may. Raises KubeError."""

@@ -49,6 +49,7 @@ from pinnace.volumes.kopia.places import Secrets, Storage, hold_of, repository_p
 from pinnace.volumes.kopia.times import BATCH, Directory, Listings, batches, is_content, set_times
 from pinnace.volumes.uploader import existing_files
 from pinnace.volumes.uploader.access import AccessProvider, Repository, write_private
+from pinnace.volumes.uploader.comparing import FileComparer, FileComparison
 from pinnace.volumes.uploader.errors import (
     AccessError,
     CommandFailed,
@@ -237,10 +238,7 @@ class Kopia:
             if await in_thread(target.path.is_block_device):
                 done = await self._fill_device(access, manifest, snapshot, target.path, on_progress)
             elif is_image(manifest):
-                raise Unsupported(
-                    f"snapshot {snapshot} is the image of a device that the data mover velero-block made, and"
-                    f" {target.path.name} is a directory: an image is written to devices only"
-                )
+                raise _image_for_files(snapshot, target)
             else:
                 holds_something = await existing_files.holds_something(target.path)
                 if holds_something:
@@ -270,6 +268,16 @@ class Kopia:
         async with kopia_access(self.accesses, repository) as access:
             listed = parse_listing(await self._ask(access, commands.listing(snapshot), QUICK_SECONDS))
             return any(entry.is_file and entry.name == name for entry in listed)
+
+    async def compare(self, repository: Repository, snapshot: str, target: Target) -> FileComparison:
+        """As in `Uploader`. Raises UploaderError."""
+        comparer = FileComparer(delete_extra=target.delete_extra)
+        async with kopia_access(self.accesses, repository) as access:
+            manifest = await self._ask(access, commands.manifest(snapshot), QUICK_SECONDS)
+            if is_image(manifest):
+                raise _image_for_files(snapshot, target)
+            await self._compare(access, manifest, target, comparer.compare)
+        return comparer.result(rewrites_same=not target.keep_unchanged)
 
     async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
         """The ids of all snapshots in a repository. Raises UploaderError."""
@@ -547,6 +555,13 @@ class Kopia:
         log.debug("Ran kopia", extra={"fields": {"command": shown, "stderr": said}})
         if code != 0:
             raise command_failed(shown, exit_code=code, stderr=said)
+
+
+def _image_for_files(snapshot: str, target: Target) -> Unsupported:
+    return Unsupported(
+        f"snapshot {snapshot} is the image of a device that the data mover velero-block made, and"
+        f" {target.path.name} is a directory: an image is written to devices only"
+    )
 
 
 def _shown(directories: Sequence[Directory]) -> Arguments:

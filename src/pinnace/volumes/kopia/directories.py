@@ -5,9 +5,10 @@ from typing import IO, Final
 
 import msgspec
 
-from pinnace.volumes.kopia.times import LONGEST_LISTING_BYTES, Directory, is_name, parse_time
+from pinnace.volumes.kopia.times import LONGEST_LISTING_BYTES, Directory, is_name
 from pinnace.volumes.uploader.errors import UnexpectedOutput
-from pinnace.volumes.uploader.existing_files import FileType, SavedDirectory, SavedFile
+from pinnace.volumes.uploader.existing_files import PERMISSIONS, FileType, SavedDirectory, SavedFile
+from pinnace.volumes.uploader.output import parse_nanoseconds
 
 _TYPES: Final = {"f": FileType.FILE, "d": FileType.DIRECTORY, "s": FileType.LINK}
 
@@ -57,7 +58,13 @@ def _saved_file(entry: _Entry) -> SavedFile:
     """An entry. Raises ValueError."""
     if not is_name(entry.name):
         raise ValueError(f"{entry.name!r} is no name of a file")
-    kind, state, time = _TYPES.get(entry.type, FileType.OTHER), None, parse_time(entry.mtime)
+    kind, state, time = _TYPES.get(entry.type, FileType.OTHER), None, parse_nanoseconds(entry.mtime)
     if kind is FileType.FILE:
-        state = (entry.size, -1 if time is None else time, int(entry.mode, 8) & 0o777, entry.uid, entry.gid)
-    return SavedFile(name=entry.name, type=kind, state=state)
+        state = (
+            entry.size,
+            -1 if time is None else time,
+            int(entry.mode, 8) & PERMISSIONS,
+            entry.uid,
+            entry.gid,
+        )
+    return SavedFile(name=entry.name, type=kind, state=state, time=time if kind is FileType.LINK else None)

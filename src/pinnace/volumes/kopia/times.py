@@ -8,13 +8,13 @@ times. The objects are read in batches, as each call of kopia opens the reposito
 import os
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from pinnace.volumes.uploader.existing_files import open_below
+from pinnace.volumes.uploader.output import parse_nanoseconds
 
 BATCH: Final = 500
 """How many directories one call of kopia lists."""
@@ -23,10 +23,7 @@ LONGEST_LISTING_BYTES: Final = 64 << 20
 """A longer listing, of a directory with some 200,000 entries, is passed over: it must not fill the memory."""
 
 _CONTENT_ID: Final = re.compile(r"[g-z]?[0-9a-f]{16,128}")
-_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DIRECTORY, _LINK = "d", "s"
-_NANOSECONDS: Final = 10**9
 _KEPT_NANOSECONDS: Final = 1000
 """kopia restores the times of links in steps of so many nanoseconds."""
 
@@ -104,7 +101,7 @@ class Listings:
         for entry in entries:
             if entry.type not in (_DIRECTORY, _LINK) or not is_name(entry.name):
                 continue
-            nanoseconds = parse_time(entry.mtime)
+            nanoseconds = parse_nanoseconds(entry.mtime)
             if nanoseconds is not None and (entry.type == _DIRECTORY or nanoseconds % _KEPT_NANOSECONDS):
                 found.append((entry.name, nanoseconds))
             if entry.type == _DIRECTORY:
@@ -126,18 +123,6 @@ def batches(asked: Sequence[Directory]) -> Iterator[list[Directory]]:
 def is_content(obj: str) -> bool:
     """Whether an object is a single content of the repository; one call can show many of those."""
     return _CONTENT_ID.fullmatch(obj) is not None
-
-
-def parse_time(text: str) -> int | None:
-    """Nanoseconds since 1970 of a time as kopia writes it; None if it is none."""
-    match = _TIME.fullmatch(text)
-    if match is None:
-        return None
-    try:
-        whole = datetime.fromisoformat(f"{match[1]}+00:00") - _EPOCH
-    except ValueError:
-        return None
-    return (whole.days * 86400 + whole.seconds) * _NANOSECONDS + int((match[2] or "").ljust(9, "0"))
 
 
 def set_times(root: Path, times: Sequence[Times]) -> int:

@@ -30,6 +30,7 @@ from pinnace.volumes.restic.output import (
 )
 from pinnace.volumes.uploader import existing_files
 from pinnace.volumes.uploader.access import AccessProvider, Repository, write_private
+from pinnace.volumes.uploader.comparing import FileComparer, FileComparison
 from pinnace.volumes.uploader.errors import (
     AccessError,
     CommandFailed,
@@ -248,19 +249,30 @@ class Restic:
             if on_progress is not None:
                 await on_progress(ByteCounts(total_bytes=total, bytes_done=total))
 
+    async def compare(self, repository: Repository, snapshot: str, target: Target) -> FileComparison:
+        """As in `Uploader`. Raises UploaderError."""
+        comparer = FileComparer(delete_extra=target.delete_extra)
+        keeps = target.keep_unchanged and commands.keeps_unchanged(await self._version())
+        async with restic_access(self._accesses, repository) as access:
+            await self._compare(access, snapshot, target, comparer.compare, with_state=True)
+        return comparer.result(rewrites_same=not keeps)
+
     async def _compare(
         self,
         access: OpenedRepository,
         snapshot: str,
         target: Target,
         work: Callable[[Path, Iterable[SavedDirectory]], Awaitable[None]],
+        *,
+        with_state: bool = False,
     ) -> None:
         """Go through all directories of a snapshot, and do the work in those of the target. UploaderError."""
         private = access.password_file.parent if access.password_file is not None else None
         with TemporaryFile(dir=private) as printed:
             await self._run(access, commands.list_files(snapshot), printed.raw, LONG_SECONDS)
             printed.seek(0)
-            await work(target.path / target.only, saved_directories(printed, target.only))
+            found = saved_directories(printed, target.only, with_state=with_state)
+            await work(target.path / target.only, found)
 
     async def maintain(self, repository: Repository) -> None:
         """As in `Uploader`: free the space of data that no snapshot needs. Raises UploaderError."""

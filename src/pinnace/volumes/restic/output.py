@@ -7,8 +7,14 @@ from typing import Final
 import msgspec
 
 from pinnace.volumes.uploader.errors import UnexpectedOutput
-from pinnace.volumes.uploader.existing_files import FileType, SavedDirectory, SavedFile
-from pinnace.volumes.uploader.output import ByteCounts, json_object, listed_snapshots, positive_number
+from pinnace.volumes.uploader.existing_files import PERMISSIONS, FileType, SavedDirectory, SavedFile
+from pinnace.volumes.uploader.output import (
+    ByteCounts,
+    json_object,
+    listed_snapshots,
+    parse_nanoseconds,
+    positive_number,
+)
 
 MAXIMUM_LINE_BYTES = 1 << 20
 """A longer line is dropped: it is no status line, and must not fill the memory."""
@@ -25,6 +31,11 @@ class _Node(msgspec.Struct):
     struct_type: str = ""
     type: str = ""
     path: str = ""
+    size: int = 0
+    mode: int = 0
+    mtime: str = ""
+    uid: int = 0
+    gid: int = 0
 
 
 class BackupOutput:
@@ -135,13 +146,17 @@ def parse_has_file(output: bytes, name: str) -> bool:
     return any(node.get("path") == f"/{name}" and node.get("type") == "file" for node in found)
 
 
-def saved_directories(printed: Iterable[bytes], only: str = "") -> Iterator[SavedDirectory]:
+def saved_directories(
+    printed: Iterable[bytes], only: str = "", *, with_state: bool = False
+) -> Iterator[SavedDirectory]:
     """The directories of a snapshot, each behind those in it, by what `ls --json` prints.
 
-    restic itself finds changed files. It lists names that are not UTF-8 with their other bytes replaced.
+    restic itself finds changed files in a restore. It lists names that are not UTF-8 with their other bytes
+    replaced.
 
     Args:
         only: take only what is below this directory of the snapshot, and the paths from there.
+        with_state: whether to read the states of files.
 
     Raises:
         UnexpectedOutput: this is no list: nothing may be concluded from it.
@@ -165,11 +180,22 @@ def saved_directories(printed: Iterable[bytes], only: str = "") -> Iterator[Save
             raise UnexpectedOutput(f"restic listed {node.path!r} out of order")
         kind = _TYPES.get(node.type, FileType.OTHER)
         name = path[-1]
-        begun[-1][1].append(SavedFile(name=name, type=kind, is_lossy=_REPLACED in name))
+        saved = SavedFile(name=name, type=kind, is_lossy=_REPLACED in name)
+        begun[-1][1].append(_with_state(saved, node) if with_state else saved)
         if kind is FileType.DIRECTORY:
             begun.append((path, []))
     while begun:
         yield from _complete(begun.pop())
+
+
+def _with_state(saved: SavedFile, node: _Node) -> SavedFile:
+    time = parse_nanoseconds(node.mtime)
+    if saved.type is FileType.LINK:
+        return msgspec.structs.replace(saved, time=time)
+    if saved.type is not FileType.FILE:
+        return saved
+    state = (node.size, -1 if time is None else time, node.mode & PERMISSIONS, node.uid, node.gid)
+    return msgspec.structs.replace(saved, state=state)
 
 
 def _complete(found: tuple[tuple[str, ...], list[SavedFile]]) -> Iterator[SavedDirectory]:

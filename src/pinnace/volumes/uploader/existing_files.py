@@ -27,8 +27,9 @@ from pinnace.volumes.uploader.errors import TargetFailed, Unsupported
 from pinnace.volumes.uploader.survey import as_utf8
 
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PERMISSIONS: Final = 0o777
-_OF_THE_ROOT: Final = frozenset({"lost+found", ".velero"})
+PERMISSIONS: Final = 0o777
+"""The bits of a mode that are compared."""
+OF_THE_ROOT: Final = frozenset({"lost+found", ".velero"})
 """Names at the root of a volume that belong to its file system, and to the pod that waits for its data."""
 
 
@@ -47,6 +48,7 @@ class SavedFile(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         state: what an unchanged file has: size, time in nanoseconds, permissions, user, group. None where the
             program itself finds changed files.
+        time: of a link, in nanoseconds; None if it is not known.
         is_lossy: whether the name is listed with bytes replaced that are not UTF-8.
     """
 
@@ -54,6 +56,7 @@ class SavedFile(msgspec.Struct, frozen=True, kw_only=True):
     type: FileType
     is_lossy: bool = False
     state: tuple[int, int, int, int, int] | None = None
+    time: int | None = None
 
 
 class SavedDirectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +66,7 @@ class SavedDirectory(msgspec.Struct, frozen=True, kw_only=True):
     files: Sequence[SavedFile]
 
 
-class _Walk(NamedTuple):
+class Walk(NamedTuple):
     """The file system of the volume, which is not left, and whether the caller has given up."""
 
     device: int
@@ -75,7 +78,7 @@ async def holds_something(root: Path) -> bool:
 
     def look() -> bool:
         with os.scandir(root) as entries:
-            return any(entry.name not in _OF_THE_ROOT for entry in entries)
+            return any(entry.name not in OF_THE_ROOT for entry in entries)
 
     try:
         return await in_thread(look)
@@ -95,7 +98,7 @@ async def make_way(root: Path, saved: Iterable[SavedDirectory]) -> None:
         TargetFailed: it could not be done.
         Unsupported: the name of a directory of both is not UTF-8, and listed without its bytes.
     """
-    await _for_each(root, saved, _make_way_in)
+    await for_each(root, saved, _make_way_in)
 
 
 async def remove_extra(root: Path, saved: Iterable[SavedDirectory]) -> None:
@@ -106,26 +109,43 @@ async def remove_extra(root: Path, saved: Iterable[SavedDirectory]) -> None:
     Raises:
         TargetFailed: it could not be done.
     """
-    await _for_each(root, saved, _remove_extra_in)
+    await for_each(root, saved, _remove_extra_in)
 
 
-async def _for_each(
-    root: Path, saved: Iterable[SavedDirectory], work: Callable[[int, SavedDirectory, _Walk], None]
+async def for_each(
+    root: Path,
+    saved: Iterable[SavedDirectory],
+    work: Callable[[int, SavedDirectory, Walk], None],
+    absent: Callable[[SavedDirectory], None] = lambda directory: None,
+    foreign: Callable[[SavedDirectory], None] = lambda directory: None,
 ) -> None:
+    """Do work in another thread for each directory of a snapshot, with the one of the volume opened.
+
+    Args:
+        work: gets the opened directory, which it does not close.
+        absent: called instead of it where the volume has no such directory.
+        foreign: called instead of it where another file system is mounted.
+
+    Raises:
+        TargetFailed: the volume cannot be read, or the work raised OSError.
+    """
     stopped = threading.Event()
 
     def run() -> None:
-        walk = _Walk(os.stat(root).st_dev, stopped)
+        walk = Walk(os.stat(root).st_dev, stopped)
         for directory in saved:
             if stopped.is_set():
                 return
             try:
                 folder = open_below(root, directory.path)
             except (FileNotFoundError, NotADirectoryError):
-                continue  # the program makes it, or its parent is handled elsewhere and has no such directory
+                absent(directory)  # the program makes it, or its parent is handled elsewhere
+                continue
             try:
                 if os.fstat(folder).st_dev == walk.device:
                     work(folder, directory, walk)
+                else:
+                    foreign(directory)
             finally:
                 os.close(folder)
 
@@ -157,7 +177,7 @@ def open_below(root: Path | int, path: Sequence[str]) -> int:
     return directory
 
 
-def _make_way_in(folder: int, directory: SavedDirectory, walk: _Walk) -> None:
+def _make_way_in(folder: int, directory: SavedDirectory, walk: Walk) -> None:
     lossy = {file.name: file for file in directory.files if file.is_lossy}
     for name in os.listdir(folder) if lossy else ():
         file = lossy.get(as_utf8(name))
@@ -168,20 +188,17 @@ def _make_way_in(folder: int, directory: SavedDirectory, walk: _Walk) -> None:
             _make_way_for(folder, file.name, file, walk)
 
 
-def _make_way_for(folder: int, name: str, file: SavedFile, walk: _Walk) -> None:
+def _make_way_for(folder: int, name: str, file: SavedFile, walk: Walk) -> None:
     try:
         found = os.lstat(name, dir_fd=folder)
     except FileNotFoundError:
         return
     if stat.S_ISDIR(found.st_mode) and file.type is FileType.DIRECTORY:
         if file.is_lossy:
-            raise Unsupported(
-                f"the volume holds the directory {as_utf8(name)!r} of the backup already, and its name is not"
-                " UTF-8: what is in it cannot be compared. Rename or remove it, and restore again"
-            )
+            raise lossy_directory(name)
         return
     if stat.S_ISREG(found.st_mode) and file.type is FileType.FILE:
-        if file.state is not None and file.state == _state(found):
+        if file.state is not None and file.state == state_of(found):
             return
         if found.st_nlink == 1:
             if file.state is not None and file.state[0] == found.st_size:
@@ -190,14 +207,23 @@ def _make_way_for(folder: int, name: str, file: SavedFile, walk: _Walk) -> None:
     _remove(folder, name, walk, keeps_special=False)
 
 
-def _state(found: os.stat_result) -> tuple[int, int, int, int, int]:
-    return found.st_size, found.st_mtime_ns, found.st_mode & _PERMISSIONS, found.st_uid, found.st_gid
+def lossy_directory(name: str) -> Unsupported:
+    """The error of a directory that both have, and whose listed name stands for several."""
+    return Unsupported(
+        f"the volume holds the directory {as_utf8(name)!r} of the backup already, and its name is not"
+        " UTF-8: what is in it cannot be compared. Rename or remove it, and restore again"
+    )
 
 
-def _remove_extra_in(folder: int, directory: SavedDirectory, walk: _Walk) -> None:
+def state_of(found: os.stat_result) -> tuple[int, int, int, int, int]:
+    """The state of a file of a volume, to compare with that of a `SavedFile`."""
+    return found.st_size, found.st_mtime_ns, found.st_mode & PERMISSIONS, found.st_uid, found.st_gid
+
+
+def _remove_extra_in(folder: int, directory: SavedDirectory, walk: Walk) -> None:
     names = {file.name for file in directory.files}
     lossy = {file.name for file in directory.files if file.is_lossy}
-    spared = names if directory.path else names | _OF_THE_ROOT
+    spared = names if directory.path else names | OF_THE_ROOT
     extra = [name for name in os.listdir(folder) if name not in spared and as_utf8(name) not in lossy]
     if not extra:
         return
@@ -209,7 +235,7 @@ def _remove_extra_in(folder: int, directory: SavedDirectory, walk: _Walk) -> Non
         os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def _remove(folder: int, name: str, walk: _Walk, *, keeps_special: bool) -> None:
+def _remove(folder: int, name: str, walk: Walk, *, keeps_special: bool) -> None:
     """Remove a file or a directory with all that is in it, however deep. Raises OSError."""
     found = os.lstat(name, dir_fd=folder)
     if not stat.S_ISDIR(found.st_mode):
@@ -226,14 +252,14 @@ def _remove(folder: int, name: str, walk: _Walk, *, keeps_special: bool) -> None
             if waiting[-1]:
                 inner = waiting[-1].pop()
                 trail.append((inner, os.fstat(current).st_ino))
-                current = _moved(current, inner)
+                current = moved(current, inner)
                 waiting.append(_emptied(current, walk, keeps_special=keeps_special))
                 continue
             waiting.pop()
             if not trail:
                 return
             done, parent = trail.pop()
-            current = _moved(current, "..")
+            current = moved(current, "..")
             if os.fstat(current).st_ino != parent:
                 raise OSError(errno.ESTALE, "a directory was moved while it was removed", done)
             _remove_directory(current, done, keeps_special=keeps_special)
@@ -241,14 +267,14 @@ def _remove(folder: int, name: str, walk: _Walk, *, keeps_special: bool) -> None
         os.close(current)
 
 
-def _moved(current: int, name: str) -> int:
+def moved(current: int, name: str) -> int:
     """Open a directory beside the current one and close that; after an error it is still open."""
     opened = os.open(name, _OPEN, dir_fd=current)
     os.close(current)
     return opened
 
 
-def _emptied(folder: int, walk: _Walk, *, keeps_special: bool) -> list[str]:
+def _emptied(folder: int, walk: Walk, *, keeps_special: bool) -> list[str]:
     """Remove all files of a directory; return the directories in it that are of the same file system."""
     below = []
     for name in os.listdir(folder):

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import msgspec
 
 from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.comparing import FileComparison
 from pinnace.volumes.uploader.progress import OnProgress
 from pinnace.volumes.uploader.share import ReadShare
 
@@ -133,6 +134,10 @@ class Filler(Protocol):
 
 class Uploader(Saver, Filler, Protocol):
     """Saves and restores volumes. Every method raises UploaderError."""
+
+    async def compare(self, repository: Repository, snapshot: str, target: Target) -> FileComparison:
+        """Say what `fill` would do to the files of a directory, and change nothing."""
+        ...
 
     async def connect(self, repository: Repository) -> None:
         """Open the repository with the password. Raises RepositoryMissing, among others."""

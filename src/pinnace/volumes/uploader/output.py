@@ -1,6 +1,8 @@
 """The kept output of a program, its progress, and the snapshots that it lists."""
 
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +12,10 @@ from pinnace.volumes.uploader.errors import UnexpectedOutput
 
 CUT: Final = "…"
 """The text of an output whose beginning was dropped begins with it."""
+
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NANOSECONDS: Final = 10**9
 
 
 class ByteCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,3 +92,15 @@ def snapshot_ids(output: bytes, program: str) -> frozenset[str]:
     if len(named) != len(snapshots):
         raise UnexpectedOutput(f"{program} listed a snapshot without id")
     return named
+
+
+def parse_nanoseconds(text: str) -> int | None:
+    """Nanoseconds since 1970 of a time as kopia and restic write it; None if it is none."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        whole = datetime.fromisoformat(f"{match[1]}{match[3].replace('Z', '+00:00')}") - _EPOCH
+    except ValueError:
+        return None
+    return (whole.days * 86400 + whole.seconds) * _NANOSECONDS + int((match[2] or "").ljust(9, "0"))

@@ -161,7 +161,7 @@ def test_every_shown_flag_is_offered_once_and_no_hidden_one() -> None:
 
 def test_every_command_is_offered_except_processes_and_hidden_ones() -> None:
     processes = {"server", "node-agent"}  # listed by the help, and typed by no person
-    hidden = {"restore-helper", "repo-maintenance", "hold-volume"}
+    hidden = {"restore-helper", "repo-maintenance", "hold-volume", "compare-files"}
     assert set(offered("pinnace ")) == cli.lazy.keys() - processes - hidden
     assert set(offered("pinnace help ")) >= {*TOPICS, "backup", "server"}
 

@@ -15,7 +15,7 @@ from pinnace.cli.program import cli
 from pinnace.cli.usage.topics import TOPICS
 from tests.support.commands import ALL, EXAMPLES
 
-UNTOUCHED = {"restore-helper", "hold-volume", "repo-maintenance", "restic server"}
+UNTOUCHED = {"restore-helper", "hold-volume", "repo-maintenance", "compare-files", "restic server"}
 """What only pods run, and no help lists."""
 
 

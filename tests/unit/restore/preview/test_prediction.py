@@ -17,6 +17,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.kube.errors import Forbidden, Invalid
+from pinnace.restore.collaborators import DataForClaim
 from pinnace.restore.request import WORKERS
 from pinnace.runs.activity import Activity
 from tests.support.cluster.scripted_cluster import ScriptedCluster
@@ -245,8 +246,11 @@ async def test_data_for_a_claim_that_exists_is_foreseen_and_refused_as_in_the_re
         assert note.source == (
             "kopia snapshot k1, 77 bytes, incremental over what the claim has: every file of the backup is"
             " written but those that are the same by size, time and permissions; files that the backup does"
-            " not have are kept. Which files these are is not known: a dry run does not mount the volume"
+            " not have are kept (--compare-files names them)"
         )
+    assert list(preview.notes.existing.values()) == [
+        DataForClaim(namespace="ns-1", claim="kept", uploader="kopia", snapshot="k1", saved_namespace="ns-1")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -273,6 +277,10 @@ async def test_what_moved_data_is_written_over_is_foreseen(
     assert note.source.startswith(f"snapshot k2, moved into the location{said}")
     assert said or note.source.endswith("location")
     assert preview.results.errors.count == 0
+    data = DataForClaim(
+        namespace="ns-1", claim="moved", uploader="kopia", snapshot="k2", saved_namespace="ns-1"
+    )
+    assert list(preview.notes.existing.values()) == ([data] if mode else [])
 
 
 @pytest.mark.parametrize("ask_server", [False, True], ids=["cluster", "server"])

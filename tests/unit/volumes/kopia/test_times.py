@@ -7,8 +7,9 @@ import pytest
 
 from pinnace.volumes.kopia import times as times_module
 from pinnace.volumes.kopia.output import parse_root
-from pinnace.volumes.kopia.times import Directory, Listings, Times, batches, parse_time, set_times
+from pinnace.volumes.kopia.times import Directory, Listings, Times, batches, set_times
 from pinnace.volumes.uploader.errors import UnexpectedOutput
+from pinnace.volumes.uploader.output import parse_nanoseconds
 
 pytestmark = pytest.mark.found("V07")
 
@@ -33,13 +34,16 @@ def listing(*entries: tuple[str, str, str]) -> bytes:
         ("1969-12-31T00:00:00.000000007Z", -86400 * 10**9 + 7),
         ("2099-12-31T23:59:59.999999999Z", 4102444799_999999999),
         ("0001-01-01T00:00:00Z", -62135596800 * 10**9),
+        ("2000-01-01T05:30:00.000000001+05:30", NEW_YEAR_NS),
+        ("1999-12-31T16:00:00-08:00", NEW_YEAR_NS - 1),
+        ("0001-01-01T00:00:00+14:00", -62135596800 * 10**9 - 14 * 3600 * 10**9),
         ("2000-01-01", None),
         ("2000-13-01T00:00:00Z", None),
         ("", None),
     ],
 )
 def test_times_are_read_to_the_nanosecond(text: str, nanoseconds: int | None) -> None:
-    assert parse_time(text) == nanoseconds
+    assert parse_nanoseconds(text) == nanoseconds
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
