@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, TypeVar
 
@@ -369,8 +369,12 @@ class BackupCensus:
         """Count them, and find the newest one and the newest success of each schedule."""
         metrics, backups = self._scope.metrics, list(self._informer.objects())
         metrics.backups_existing(len(backups))
-        for schedule, moment in last_successes(backups).items():
+        successes = last_successes(backups)
+        for schedule, moment in successes.items():
             metrics.backup_last_successful(schedule, moment.timestamp())
+        # A backup that has just ended may be counted before the cache shows its end.
+        recent = self._scope.clock.now() - timedelta(seconds=METRICS_PERIOD_SECONDS)
+        metrics.keep_last_successful(successes, since=recent.timestamp())
         existing = {label_value(text(obj, "metadata", "name")) for obj in self._schedules.objects()}
         for schedule, backup in newest_ended(backups).items():
             began = bool(text(backup, "status", "startTimestamp"))

@@ -88,6 +88,7 @@ class PodVolumeScene:
             outcomes=self.outcomes,
             timeout=timeout or self.timeout(),
             settle_seconds=settle_seconds,
+            clock=self.cluster.clock,
         )
 
     def _answer(self, obj: JSONObject) -> None:

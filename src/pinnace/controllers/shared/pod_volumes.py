@@ -146,6 +146,7 @@ class PodVolumes:
             timeout=timeout,
             settle_seconds=self.settle_seconds,
             uploader=self.uploader,
+            clock=self.scope.clock,
         )
 
     async def forget(self, backup: Backup, store: BackupStore) -> list[str]:

@@ -258,6 +258,7 @@ class ServerMetrics:
         )
         self._phases: dict[str, str] = {}
         self._last: dict[str, None] = {}
+        self._successes: dict[str, float] = {}
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -458,6 +459,19 @@ class ServerMetrics:
     def backup_last_successful(self, schedule: str, unix_seconds: float) -> None:
         """Record when the last Completed backup ended."""
         self._set(self._last_successful, schedule, int(unix_seconds))
+        self._successes[schedule] = unix_seconds
+
+    def keep_last_successful(self, schedules: Collection[str], *, since: float) -> None:
+        """Remove the times of last successes that are gone. (docs/spec/after-1.18.md, 7.10)
+
+        Args:
+            schedules: those with a Completed backup.
+            since: the Unix time up to which the backups are known; what ended later stays.
+        """
+        for schedule, ended in list(self._successes.items()):
+            if schedule not in schedules and ended < since:
+                del self._successes[schedule]
+                self._last_successful.remove_by_labels({"schedule": schedule})
 
     def backups_existing(self, count: int) -> None:
         """Record the number of Backup objects."""
@@ -531,6 +545,7 @@ class ServerMetrics:
     def _forget_last(self, schedule: str) -> None:
         if schedule in self._last:
             del self._last[schedule]
+            self._successes.pop(schedule, None)
             for gauge in self._gauges:
                 gauge.remove_by_labels({"schedule": schedule})
 

@@ -1,10 +1,11 @@
 """Cancels PodVolumeBackups that their Backup no longer waits for."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import partial
 from typing import Final
 
-from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import TransferPhase
@@ -21,27 +22,42 @@ _ATTEMPTS: Final = 5
 
 
 async def cancel_all(
-    client: KubeClient, resource: APIResource, namespace: str, names: Iterable[str], message: str
+    client: KubeClient,
+    resource: APIResource,
+    namespace: str,
+    names: Iterable[str],
+    message: str,
+    *,
+    now: datetime,
 ) -> None:
     """End the objects that no agent has claimed, and set `spec.cancel` of the others for their agents.
 
     Errors are only logged, as the Backup ends all the same.
+
+    Args:
+        now: when those end that are ended here.
     """
     for name in names:
         try:
-            await _cancel(client, resource, namespace, name, message)
+            await _cancel(client, resource, namespace, name, partial(_patch, message=message, now=now))
         except KubeError as error:
             fields = {"kind": resource.kind, "name": name, "error": error}
             log.warning("Could not cancel the saving of a volume", extra={"fields": fields})
 
 
-async def _cancel(client: KubeClient, resource: APIResource, namespace: str, name: str, message: str) -> None:
+async def _cancel(
+    client: KubeClient,
+    resource: APIResource,
+    namespace: str,
+    name: str,
+    patch_of: Callable[[JSONObject], JSONObject],
+) -> None:
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             obj = await client.get(resource, name, namespace)
             if phase_of(obj) in phases.TRANSFER_ENDED or is_cancel_wanted(obj):
                 return
-            await client.patch(resource, name, _patch(obj, message), namespace)
+            await client.patch(resource, name, patch_of(obj), namespace)
         except NotFound:
             return
         except Conflict:
@@ -51,14 +67,14 @@ async def _cancel(client: KubeClient, resource: APIResource, namespace: str, nam
             return
 
 
-def _patch(obj: JSONObject, message: str) -> JSONObject:
+def _patch(obj: JSONObject, message: str, now: datetime) -> JSONObject:
     """The patch of the object as it was read; an agent that has claimed it since makes it a conflict."""
     status: JSONObject = {"message": message}
     if is_new(obj):
         # No agent has it, and on a node without one none ever would.
         status |= {
             "phase": str(TransferPhase.CANCELED),
-            "completionTimestamp": format_time(SYSTEM_CLOCK.now()),
+            "completionTimestamp": format_time(now),
         }
     return {
         "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},

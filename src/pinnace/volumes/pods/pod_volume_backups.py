@@ -64,6 +64,7 @@ class PodVolumeBackups:
         self._timeout = run.timeout
         self._settle_seconds = run.settle_seconds
         self._uploader = run.uploader
+        self._clock = run.clock
         self._created: list[str] = []
         self._canceled: set[str] = set()
         self._held: dict[str, _Held] = {}
@@ -175,7 +176,8 @@ class PodVolumeBackups:
         message = f"{CANCELED}, as its Backup {metadata.name} {reason}"
         names = [name for name in unfinished if name not in self._canceled]
         self._canceled.update(names)
-        await cancel_all(self._client, POD_VOLUME_BACKUPS, metadata.namespace, names, message)
+        now = self._clock.now()
+        await cancel_all(self._client, POD_VOLUME_BACKUPS, metadata.namespace, names, message, now=now)
 
     async def _request_in(
         self, repository: BackupRepository, pod: JSONObject, volumes: Sequence[str], log: RunLog

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.volumes.outcomes import SeenTransfers
 from pinnace.volumes.pods.timeouts import Timeout
 from pinnace.volumes.repositories import Repositories
@@ -18,6 +19,7 @@ class PodVolumeRun:
         timeout: for all of them together; running since the start of the run.
         settle_seconds: how long canceled volumes may take to end after the timeout.
         uploader: the program that saves volumes; each is restored by its own.
+        clock: for the end of volumes that no agent has claimed.
     """
 
     repositories: Repositories
@@ -26,3 +28,4 @@ class PodVolumeRun:
     timeout: Timeout
     settle_seconds: float = 0.0
     uploader: str = RESTIC
+    clock: Clock = SYSTEM_CLOCK

@@ -1,5 +1,6 @@
 """What the controllers count, and the gauges of all objects there are."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,7 +29,13 @@ T = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
 
 def counted_scope(world: World) -> tuple[Scope, ServerMetrics]:
     metrics = ServerMetrics()
-    scope = Scope(client=world.cluster.client, namespace="velero", metrics=metrics, workdir=world.folder)
+    scope = Scope(
+        client=world.cluster.client,
+        namespace="velero",
+        metrics=metrics,
+        workdir=world.folder,
+        clock=world.clock,
+    )
     return scope, metrics
 
 
@@ -238,6 +245,30 @@ async def test_series_go_with_the_schedule_and_its_last_backup(world: World) -> 
         assert ('velero_backup_last_status{schedule="nightly"} 0.0' in text) is left
         assert ('pinnace_schedule_last_backup{phase="Failed",schedule="nightly"}' in text) is (gone is None)
     assert "nightly" not in text
+
+
+async def test_the_time_of_the_last_success_goes_with_it(world: World) -> None:
+    scope, metrics = counted_scope(world)
+    done = {"completionTimestamp": format_time(T)}
+    kept, gone = (ended(name, "Completed", name, seconds=0, **done) for name in ("kept", "gone"))
+    running = ended("run", "InProgress", "new", seconds=1)
+    backups = [kept, gone, ended("later", "Failed", "gone", seconds=1), running]
+    census = BackupCensus(scope, Cached(world, BACKUPS, backups), Cached(world, SCHEDULES, []))
+
+    def shown() -> set[str]:
+        series = re.findall(r'last_successful_timestamp{schedule="(.*?)"}', metrics.exposition().decode())
+        return set(series)
+
+    await census.resync()
+    assert shown() == {"kept", "gone"}
+    backups.remove(gone)
+    world.clock.turn(3600.0)
+    metrics.backup_last_successful("new", world.clock.now().timestamp())
+    await census.resync()
+
+    assert shown() == {"kept", "new"}, "of one only a failure is left; of another the cache lacks the end"
+    metrics.backup_last_successful("gone", world.clock.now().timestamp())
+    assert shown() == {"kept", "new", "gone"}
 
 
 @pytest.mark.found("Z5")
