@@ -120,13 +120,18 @@ def tls_context(ca_cert: str = "", *, insecure: bool = False) -> ssl.SSLContext 
 
 
 def new_session(
-    tls: ssl.SSLContext | bool, *, use_proxy: bool = True, addresses: Addresses | None = None
+    tls: ssl.SSLContext | bool,
+    *,
+    use_proxy: bool = True,
+    addresses: Addresses | None = None,
+    traces_paths: bool = True,
 ) -> aiohttp.ClientSession:
     """Return a session, which the caller closes. Metadata services and tenants' stores use no proxy.
 
     Args:
         tls: of `tls_context`.
         addresses: the addresses that connections may have; None for any.
+        traces_paths: whether a trace of requests has their paths.
     """
     return aiohttp.ClientSession(
         # No limit of connections: waiting for one would count as silence of the service.
@@ -134,7 +139,7 @@ def new_session(
         headers={"User-Agent": user_agent()},
         auto_decompress=False,
         trust_env=use_proxy and addresses is None,
-        trace_configs=tracing.of_store(),
+        trace_configs=tracing.of_store(shows_paths=traces_paths),
     )
 
 

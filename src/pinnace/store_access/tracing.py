@@ -90,8 +90,12 @@ def _printable(url: str) -> str:
     return urlunsplit(parts._replace(query=urlencode(kept, safe="[] ")))
 
 
-def of_store() -> list[Any]:
-    """The `trace_configs` of an aiohttp session with a store: none if nothing is traced."""
+def of_store(*, shows_paths: bool = True) -> list[Any]:
+    """The `trace_configs` of an aiohttp session with a store: none if nothing is traced.
+
+    Args:
+        shows_paths: whether the paths of URLs are printed: those of some services are their keys.
+    """
     if not traces():
         return []
     import aiohttp
@@ -99,7 +103,8 @@ def of_store() -> list[Any]:
     config = aiohttp.TraceConfig()
 
     async def started(_session: Any, context: Any, params: Any) -> None:
-        context.request = TracedRequest(params.method, str(params.url.with_user(None).with_query(None)))
+        url = params.url.with_user(None).with_query(None) if shows_paths else params.url.origin()
+        context.request = TracedRequest(params.method, str(url))
 
     async def ended(_session: Any, context: Any, params: Any) -> None:
         context.request.answered(params.response.status, ())

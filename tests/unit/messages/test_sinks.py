@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,6 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pinnace.messages.errors import SinkError
+from pinnace.messages.once import tell_once
 from pinnace.messages.problem import (
     Cause,
     Notification,
@@ -30,10 +33,13 @@ from pinnace.messages.settings import (
     AlertmanagerSettings,
     AppriseSettings,
     PingSettings,
+    SinkSettings,
     SmtpSettings,
+    Target,
     WebhookSettings,
 )
 from pinnace.messages.sinks.opening import open_sink
+from pinnace.store_access import tracing
 from pinnace.store_access.addresses import Addresses, parse_allowed
 
 HOSTILE = "nightly\r\nBcc: victim@example.org\r\n\r\n.\r\nMAIL FROM:<x@y.z>"
@@ -235,9 +241,14 @@ class MailServer:
     """A server that takes mail, with STARTTLS if it has a context; `injected` is sent before TLS begins."""
 
     def __init__(
-        self, tls: ssl.SSLContext | None = None, *, injected: bytes = b"", refuses: str = ""
+        self,
+        tls: ssl.SSLContext | None = None,
+        *,
+        injected: bytes = b"",
+        refuses: str = "",
+        reason: str = "550 no",
     ) -> None:
-        self.tls, self.injected, self.refuses = tls, injected, refuses
+        self.tls, self.injected, self.refuses, self.reason = tls, injected, refuses, reason
         self.lines: list[str] = []
         self.mail = b""
 
@@ -249,7 +260,7 @@ class MailServer:
             self.lines.append(words)
             verb = words.split(" ", 1)[0]
             if verb == self.refuses:
-                writer.write(b"550 no\r\n")
+                writer.write(f"{self.reason}\r\n".encode())
             elif verb == "EHLO":
                 offers = b"250-localhost\r\n250-STARTTLS\r\n250 AUTH PLAIN\r\n"
                 writer.write(b"250 localhost\r\n" if secure or self.tls is None else offers)
@@ -352,7 +363,6 @@ async def test_a_tenants_mail_server_is_public(host: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of modules that Apprise imports
 async def test_apprise_sends_what_it_can_and_refuses_what_it_cannot_read() -> None:
-    pytest.importorskip("apprise", reason="the extra pinnace[notify] is not installed")
     web = Web(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     async with serving(web) as port:
         await open_sink(AppriseSettings(url=f"json://127.0.0.1:{port}/x")).send([message()])
@@ -368,3 +378,163 @@ def test_texts_have_no_secrets_and_no_control_characters() -> None:
     assert "sig=abc" not in found.text
     assert found.text.isprintable()
     assert message().title.isprintable()
+
+
+# --- Hangs, refusals and secrets, for each service --------------------------------------------------------
+
+SECRET = "s3cr3t"
+
+
+def http_targets(address: str, ca: str = "") -> list[WebhookSettings | AlertmanagerSettings | PingSettings]:
+    """Each service over HTTP with a secret in whatever can have one."""
+    as_user = address.replace("://", f"://{SECRET}:{SECRET}@")
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    return [
+        WebhookSettings(url=f"{as_user}/{SECRET}?k={SECRET}", ca_cert=ca),
+        AlertmanagerSettings(url=f"{address}/{SECRET}", headers=headers, ca_cert=ca),
+        PingSettings(url=f"{as_user}/{SECRET}/{{schedule}}?k={SECRET}", ca_cert=ca),
+    ]
+
+
+@pytest.mark.parametrize("service", [0, 1, 2], ids=["webhook", "alertmanager", "ping"])
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 302 Found\r\nLocation: http://h/s3cr3t\r\nContent-Length: 0\r\n\r\n", "redirection"),
+        (b"HTTP/1.1 500 s3cr3t\r\nContent-Length: 6\r\n\r\ns3cr3t", "status 500"),
+        (b"HTTP/1.1 407 s3cr3t\r\nContent-Length: 0\r\n\r\n", "status 407"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"s3cr3t" * 20_000 + b"\r\n\r\n", "not HTTP"),
+        (b"s3cr3t\r\n\r\n", "not HTTP"),
+        (b"", "cannot reach"),
+    ],
+    ids=["redirected", "refused", "proxy", "huge", "nonsense", "cut"],
+)
+async def test_no_refusal_of_a_service_tells_a_secret(service: int, answer: bytes, said: str) -> None:
+    web = Web(answer)
+    async with serving(web) as port:
+        with pytest.raises(SinkError, match=said) as caught:
+            await open_sink(http_targets(f"http://127.0.0.1:{port}")[service]).send([message()])
+    assert SECRET not in str(caught.value)
+    assert f"127.0.0.1:{port}" in str(caught.value)
+    assert len(web.heads) == 1
+
+
+@pytest.mark.parametrize("service", [0, 1, 2], ids=["webhook", "alertmanager", "ping"])
+async def test_no_failure_before_an_answer_tells_a_secret(
+    service: int, certificate: tuple[str, ssl.SSLContext], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(1)
+    texts = []
+    web = Web()
+
+    async def no_tls(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 400 {SECRET}\r\n\r\n".encode())
+        writer.close()
+
+    async with serving(no_tls) as plain, serving(web, tls=certificate[1]) as secure:
+        for address, ca in (
+            (f"https://localhost:{secure}", ""),  # of an unknown authority
+            (f"https://127.0.0.1:{secure}", certificate[0]),  # of another name
+            (f"https://127.0.0.1:{plain}", ""),
+            ("https://127.0.0.1:1", ""),  # nobody listens
+            (f"https://localhost:{secure}", "no PEM"),
+        ):
+            with pytest.raises(SinkError) as caught:
+                await open_sink(http_targets(address, ca)[service]).send([message()])
+            texts.append(str(caught.value))
+    assert web.heads == [], "nothing was sent"
+    assert not [text for text in texts if SECRET in text], texts
+    assert SECRET not in caplog.text
+
+
+async def test_a_traced_request_of_a_sink_shows_no_path(capfd: pytest.CaptureFixture[str]) -> None:
+    """The path of a webhook or a ping is its key."""
+    async with serving(Web()) as port:
+        with tracing.traced(tracing.ANSWERS, logging.StreamHandler()):
+            for target in http_targets(f"http://127.0.0.1:{port}"):
+                await open_sink(target).send([message()])
+    printed = capfd.readouterr().err
+    assert printed.count(f"POST http://127.0.0.1:{port} 204 No Content in") == 3
+    assert SECRET not in printed
+
+
+async def test_no_refusal_of_a_mail_server_tells_a_secret(certificate: tuple[str, ssl.SSLContext]) -> None:
+    ca, context = certificate
+    server = MailServer(context, refuses="AUTH", reason=f"535 no {SECRET}")
+    async with serving(server) as port:
+        settings = msgspec.structs.replace(mail_settings(port, ca=ca), username=SECRET, password=SECRET)
+        with pytest.raises(SinkError, match="refused AUTH with code 535") as caught:
+            await open_sink(settings).send([message()])
+    assert SECRET not in str(caught.value)
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Never answer."""
+    await reader.read()
+    writer.close()
+
+
+async def dripping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer with a byte now and then, for ever, in the head of an answer."""
+    writer.write(b"HTTP/1.1 200 OK\r\nX: ")
+    await dripping_mail(reader, writer)
+
+
+async def dripping_mail(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The same in a greeting."""
+    while True:
+        writer.write(b"2")
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+async def silent_tls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Agree to TLS, and never begin it."""
+    writer.write(b"220 hello\r\n")
+    await reader.readline()
+    writer.write(b"250-localhost\r\n250 STARTTLS\r\n")
+    await reader.readline()
+    writer.write(b"220 go\r\n")
+    await reader.read()
+    writer.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of modules that Apprise imports
+@pytest.mark.parametrize(
+    ("server", "target"),
+    [
+        *((server, service) for server in (silent, dripping) for service in range(3)),
+        (silent, "none"),
+        (silent, "implicit"),
+        (dripping_mail, "none"),
+        (silent_tls, "starttls"),
+        (silent, "apprise"),
+    ],
+    ids=str,
+)
+async def test_a_service_that_hangs_costs_one_attempt_and_no_connection(
+    server: Answer, target: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pinnace.messages.once.ATTEMPT_SECONDS", 0.3)
+    ended = asyncio.Event()
+
+    async def watched(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await server(reader, writer)
+        except ConnectionError:
+            writer.close()
+        ended.set()
+
+    async with serving(watched) as port:
+        if isinstance(target, int):
+            settings: Target = http_targets(f"http://127.0.0.1:{port}")[target]
+        elif target == "apprise":
+            settings = AppriseSettings(url=f"json://127.0.0.1:{port}/{SECRET}?rto=1&cto=1")
+        else:
+            settings = mail_settings(port, tls=target)
+        began = time.monotonic()
+        told = await tell_once([SinkSettings(name="a", target=settings)], message(), tries=1)
+        assert told == {"a": "no answer within 0.3 seconds"}
+        assert time.monotonic() - began < 10
+        async with asyncio.timeout(30):
+            await ended.wait()

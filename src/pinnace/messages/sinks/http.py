@@ -41,7 +41,7 @@ async def request(
     try:
         tls: ssl.SSLContext | bool = tls_context(ca_cert)
         async with (
-            new_session(tls, addresses=addresses) as session,
+            new_session(tls, addresses=addresses, traces_paths=False) as session,
             session.request(
                 method,
                 URL(url, encoded=True),
