@@ -10,7 +10,7 @@ import pytest
 
 _AGENTS = (
     *("csi", "faults", "installed", "interruptions", "kopia", "moved_volumes"),
-    *("odd_volumes", "snapshots_of_nodes", "volumes", "waiting_pods"),
+    *("odd_volumes", "resumed_restores", "snapshots_of_nodes", "volumes", "waiting_pods"),
 )
 SHARING: Sequence[tuple[str, frozenset[str]]] = (
     ("agents on nodes", frozenset(f"tests/integration/node_agent/test_{name}.py" for name in _AGENTS)),
