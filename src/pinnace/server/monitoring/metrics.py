@@ -466,7 +466,7 @@ class ServerMetrics:
 
         Args:
             schedules: those with a Completed backup.
-            since: the Unix time up to which the backups are known; what ended later stays.
+            since: a Unix time; the time of a success that is later stays.
         """
         for schedule, ended in list(self._successes.items()):
             if schedule not in schedules and ended < since:
