@@ -97,6 +97,16 @@ class Identities:
                     return _opened(wrapped, header, file_key)
             raise
 
+    @classmethod
+    def joined(cls, parts: "Sequence[Identities]") -> "Identities":
+        """All of several files. Raises InvalidIdentity: there are none, or more than 64."""
+        keys = [key for part in parts for key in part._keys]
+        if not keys:
+            raise InvalidIdentity("it has no identity: an age key AGE-SECRET-KEY-1… or an ssh key")
+        if len(keys) > MOST_IDENTITIES:
+            raise InvalidIdentity(f"it has more than {MOST_IDENTITIES} identities")
+        return cls(keys)
+
     def unwrap(self, wrapped: bytes) -> bytes:
         """What was wrapped for the recipient of one of the identities, none of a plugin, within limits.
 

@@ -93,6 +93,10 @@ FORCE_DELETION: Final = "pinnace.io/force"
 """Annotation of a DeleteBackupRequest: `true` leaves volume data behind that cannot be deleted. (ADR 021)"""
 OUTCOMES: Final = "pinnace.io/outcomes"
 """Annotation of a Restore: how many objects had which outcome. (`api.restore_outcomes`)"""
+KEY_OF_BACKUP: Final = "pinnace.io/key-of-backup"
+"""Label of a Secret with the key of an encrypted backup that waits for operations: the uid of the Backup."""
+IDENTITY_SECRET: Final = "pinnace.io/identity-secret"  # noqa: S105 - the name of the annotation
+"""Annotation of a Restore: the Secret, in the server's namespace, whose identities open its backup."""
 KEY_FILES: Final = "pinnace.io/key-files"
 """Annotation of a DownloadRequest for an encrypted file: the key files of its backup, as a JSON list of
 texts, the newest first. They are of use to whoever has an identity only. (ADR 124)"""

@@ -317,7 +317,11 @@ class _Run(msgspec.Struct, kw_only=True):
             context = self.context
             waits = self.backup.status.phase in phases.WAITING
             await (store.parked() if waits else store).put_backup(
-                files, sent=context.activity.sent, patience=context.patience, claim=context.claim
+                files,
+                sent=context.activity.sent,
+                patience=context.patience,
+                claim=context.claim,
+                keep_key=context.keep_key if waits else None,
             )
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said
             log.error(notice_of(error, Code.STORE_WRITE_FAILED, "error uploading backup"), error=error)

@@ -32,6 +32,7 @@ from pinnace.backup.request import (
 )
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
+from pinnace.controllers.shared.backup_keys import BackupKeys
 from pinnace.controllers.shared.lanes import EXTRA_RUNS, limit_text
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
@@ -311,6 +312,7 @@ class BackupWork:
             activity=progress.activity,
             caveats=caveats,
             worker_slot=slot,
+            keep_key=partial(BackupKeys(scope).keep, backup),
         )
         async with store, plugins, volumes as pod_volumes, progress:
             operation = BackupOperation(
@@ -321,6 +323,8 @@ class BackupWork:
             )
             ended = await operation.run(backup)
         well = ended.status.phase != BackupPhase.FAILED
+        if not well and ended.status.backup_item_operations_attempted:
+            await BackupKeys(scope).forget(ended)  # it was about to wait, and is not stored
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
 

@@ -15,6 +15,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from pinnace.age.errors import InvalidIdentity
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import ITEM_OPERATIONS
@@ -27,6 +28,8 @@ from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.backup import BackupWork
 from pinnace.controllers.restore import RestoreWork
+from pinnace.controllers.shared.backup_keys import BackupKeys
+from pinnace.controllers.shared.identity_secrets import IdentitySecretUnusable, identities_of
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunKind
@@ -44,16 +47,19 @@ from pinnace.operations.finalizing_restores import OperationsChanged, finalize_r
 from pinnace.operations.outcome_log import log_outcomes
 from pinnace.operations.waiting import Following
 from pinnace.plugins.session import PluginSession
-from pinnace.runtime.controller import CHANGED, DONE, Controller, Reconcile, Result
+from pinnace.runtime.controller import CHANGED, DONE, Controller, Reconcile, Result, Resync
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import BackupExists, ObjectNotFound, ReadOnlyLocation
+from pinnace.storage.key_opening import IdentityMissing, IdentityRefused
 
 log = get_logger(__name__)
 
 BACKUPS_NAME: Final = "backup-operations"
 RESTORES_NAME: Final = "restore-operations"
+_SWEEP_SECONDS: Final = 3600.0
+"""How often keys are looked for whose backup has ended, beside once at the start."""
 _WORKERS: Final = 4
 """How many Backups, or Restores, are processed at once."""
 
@@ -64,11 +70,26 @@ class CannotFollow(Exception):
     """The operations cannot be waited for any more; the text says why."""
 
 
+_GIVEN_UP: Final = (
+    CannotFollow,
+    OperationsChanged,
+    ReadOnlyLocation,
+    BackupExists,
+    IdentityMissing,
+    IdentityRefused,
+)
+"""The errors that trying again does not end."""
+
+
 class Steps(Protocol[RunT]):
     """The steps that differ between Backups and Restores."""
 
     async def location(self, run: RunT) -> str:
         """The name of the location. Raises CannotFollow."""
+        ...
+
+    async def unlocked(self, store: BackupStore, run: RunT) -> BackupStore:
+        """The location, with what opens the files of an encrypted backup. Raises CannotFollow, KubeError."""
         ...
 
     async def follow(self, following: Following, run: RunT) -> RunT:
@@ -83,8 +104,8 @@ class Steps(Protocol[RunT]):
         """The object that is given up, in its terminal phase, once what there is of it is stored."""
         ...
 
-    def ended(self, run: RunT) -> None:
-        """Count the outcome."""
+    async def ended(self, run: RunT) -> None:
+        """Count the outcome of an object whose end is stored, and forget what only its waiting needed."""
         ...
 
 
@@ -137,7 +158,7 @@ class OperationsReconciler(Generic[RunT]):
             return DONE
         try:
             after = await self._step(run)
-        except (CannotFollow, OperationsChanged, ReadOnlyLocation, BackupExists) as error:
+        except _GIVEN_UP as error:
             after = await self._steps.cut_short(_given_up(run, str(error), self._scope), error)
         changed = after != run
         if changed:
@@ -152,11 +173,12 @@ class OperationsReconciler(Generic[RunT]):
         if after.status.phase in phases.UNFINISHED:
             return Result.after(0 if changed else FINALIZE_POLL_SECONDS)
         log.info(f"{self._resource.kind} ended", phase=after.status.phase)
-        self._steps.ended(after)
+        await self._steps.ended(after)
         return DONE
 
     async def _step(self, run: RunT) -> RunT:
-        async with self._opened(await self._steps.location(run)) as (store, plugins):
+        async with self._opened(await self._steps.location(run)) as (opened, plugins):
+            store = await self._steps.unlocked(opened, run)
             if run.status.phase not in phases.WAITING:
                 return await self._steps.finalize(store, plugins, run)
             following = Following(
@@ -192,6 +214,13 @@ class BackupSteps:
         """The location of the Backup."""
         return run.spec.storage_location
 
+    async def unlocked(self, store: BackupStore, run: Backup) -> BackupStore:
+        """The location, with the key of the backup that was kept while it waits."""
+        try:
+            return await BackupKeys(self.scope).unlocked(store, run)
+        except InvalidIdentity as error:
+            raise CannotFollow(f"the key of the backup was changed in its Secret: {error}") from None
+
     async def follow(self, following: Following, run: Backup) -> Backup:
         """Look at its operations."""
         return await following.backup(run)
@@ -225,9 +254,10 @@ class BackupSteps:
             return _failed(ended)  # the location, or what was parked there, is gone
         return ended
 
-    def ended(self, run: Backup) -> None:
-        """Count the outcome."""
+    async def ended(self, run: Backup) -> None:
+        """Count the outcome, and forget the key."""
         self.work.ended(run)
+        await BackupKeys(self.scope).forget(run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +280,13 @@ class RestoreSteps:
         except NotFound as error:
             raise CannotFollow(f"backup {name} is gone, and with it the location of this restore") from error
         return text(backup, "spec", "storageLocation")
+
+    async def unlocked(self, store: BackupStore, run: Restore) -> BackupStore:
+        """The location, opened by the identities that the Restore names."""
+        try:
+            return store.opened_by(await identities_of(self.scope.client, self.scope.namespace, run))
+        except IdentitySecretUnusable as error:
+            raise CannotFollow(str(error)) from None
 
     async def follow(self, following: Following, run: Restore) -> Restore:
         """Look at its operations."""
@@ -278,7 +315,7 @@ class RestoreSteps:
         )
         return tenant_of(decode(BackupStorageLocation, location).metadata)
 
-    def ended(self, run: Restore) -> None:
+    async def ended(self, run: Restore) -> None:
         """Count the outcome."""
         self.work.ended(run)
 
@@ -308,7 +345,8 @@ def backups_controller(parts: Parts) -> Controller:
         settings=_settings(parts),
         in_flight=parts.backups_in_flight,
     )
-    return _controller(parts, BACKUPS_NAME, reconciler.reconcile, BACKUPS)
+    resync = Resync(BackupKeys(parts.scope).sweep, _SWEEP_SECONDS)
+    return _controller(parts, BACKUPS_NAME, reconciler.reconcile, BACKUPS, resync)
 
 
 def restores_controller(parts: Parts) -> Controller:
@@ -332,8 +370,12 @@ def _settings(parts: Parts) -> OperationSettings:
     return OperationSettings(poll_seconds=options.operation_poll_seconds, timeout=options.operation_timeout)
 
 
-def _controller(parts: Parts, name: str, reconcile: Reconcile, resource: APIResource) -> Controller:
-    made = Controller(name, reconcile, workers=_WORKERS, clock=parts.scope.clock, queue=parts.queue())
+def _controller(
+    parts: Parts, name: str, reconcile: Reconcile, resource: APIResource, resync: Resync | None = None
+) -> Controller:
+    made = Controller(
+        name, reconcile, workers=_WORKERS, clock=parts.scope.clock, queue=parts.queue(), resync=resync
+    )
     made.watch(parts.informers.of(resource), predicate=is_followed)
     return made
 

@@ -88,7 +88,9 @@ CONTROLLERS: Final = (
     ServerController(schedule_runs.NAME, schedule_runs.controller, part_of=schedule.NAME, for_restores=False),
     ServerController(restore.NAME, restore.controller),
     ServerController(waiting_runs.NAME, waiting_runs.controller),
-    ServerController(item_operations.BACKUPS_NAME, item_operations.backups_controller, _CSI),
+    ServerController(
+        item_operations.BACKUPS_NAME, item_operations.backups_controller, (*_CSI, SECRETS.group_resource)
+    ),
     ServerController(item_operations.RESTORES_NAME, item_operations.restores_controller),
     ServerController(data_movement.UPLOADS_NAME, data_movement.uploads_controller, (*_CSI, *_MOVED)),
     ServerController(

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from pinnace.age.identities import Identities
 from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.hiding import hiding_for, results_without
@@ -24,6 +25,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded
+from pinnace.controllers.shared.identity_secrets import IdentitySecretUnusable, identities_of, with_remedy
 from pinnace.controllers.shared.lanes import EXTRA_RUNS, limit_text
 from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, targets_of
@@ -32,6 +34,7 @@ from pinnace.controllers.shared.pod_volumes import PodVolumes, pod_volumes_in_cl
 from pinnace.controllers.shared.runs import RESTORE_RUNS, RunDecision, RunReconciler, failed, refused
 from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.movement.downloads import RestoreMovedData
+from pinnace.kms.errors import KMSError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import PASSING_ERRORS, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, CLUSTER_ROLES, RESTORES
@@ -48,7 +51,9 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
+from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
+from pinnace.storage.key_opening import EncryptionBroken, IdentityMissing, IdentityRefused
 from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)
@@ -160,6 +165,10 @@ class RestoreWork:
         if confinement.problem:
             return refused(RunDecision(begun=completed.restore), [confinement.problem])
         try:
+            identities = await identities_of(scope.client, scope.namespace, completed.restore)
+        except IdentitySecretUnusable as error:
+            return refused(RunDecision(begun=completed.restore), [str(error)])
+        try:
             spec, default = completed.restore.spec, self._options.default_modifiers
             found = await modifiers_of(scope.client, scope.namespace, spec, default=default)
             policies = await filters_of_restore(scope.client, scope.namespace, spec)
@@ -179,6 +188,7 @@ class RestoreWork:
                     modifiers=found,
                     policies=policies,
                     caveats=[*completed.warnings, *found.warnings, *caveats],
+                    identities=identities,
                 ),
             ),
             afterwards=partial(self._forget_journal, backup.spec.storage_location, run),
@@ -244,11 +254,13 @@ class RestoreWork:
                 with slot.lent():
                     location = await self._locations.raw(backup.spec.storage_location)
                     opened = await self._locations.acquire(backup.spec.storage_location, location)
-                store = await stores.enter_async_context(opened)
+                store = (await stores.enter_async_context(opened)).opened_by(checked.identities)
             except (StorageError, KubeError) as error:
                 log.error("Error opening the backup storage location", error=error)
                 self._availability.worked(backup.spec.storage_location, well=False)
                 return failed(restore, f"error opening the backup storage location: {error}", scope)
+            if problem := await self._locked(store, restore, backup, slot):
+                return failed(restore, problem, scope)
             restorer, moved_data = None, None
             if self._pod_volumes is not None:
                 restorer = await stores.enter_async_context(self._pod_volumes.restoring(restore, backup))
@@ -265,6 +277,7 @@ class RestoreWork:
                         self._locations.reopen,
                         *(backup.spec.storage_location, store_of(location)),
                         run="restore",
+                        identities=checked.identities,
                     ),
                     log=self.log_options(restore, confinement.tenant),
                     progress=progress.publish,
@@ -289,6 +302,19 @@ class RestoreWork:
         well = ended.status.phase != RestorePhase.FAILED
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
+
+    async def _locked(self, store: BackupStore, restore: Restore, backup: Backup, slot: WorkerSlot) -> str:
+        """Why the backup cannot be opened, if it is encrypted; empty if it can."""
+        try:
+            with slot.lent():
+                await store.require_key(backup.metadata.name)
+        except (IdentityMissing, IdentityRefused) as error:
+            return with_remedy(error, restore, self._scope.namespace)
+        except (EncryptionBroken, KMSError) as error:
+            return str(error)
+        except StorageError:
+            pass  # the restore says what it cannot read
+        return ""
 
     def log_options(self, restore: Restore, owner: str) -> LogOptions:
         """How log and results are kept: without other namespaces where a tenant reads them. (NAC 17 A31)
@@ -315,6 +341,7 @@ class _Checked:
     modifiers: FoundModifiers
     policies: FilterPolicies
     caveats: Sequence[str]
+    identities: Identities | None
 
 
 class RestoreCensus:

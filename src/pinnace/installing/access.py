@@ -34,8 +34,10 @@ _OWN_NAMESPACE = (
     {"apiGroups": ["velero.io"], "resources": ["*"], "verbs": ["watch", "delete"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["update"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["delete"]},
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"]},
 )
-"""The rights in the server's own namespace, beside those everywhere."""
+"""The rights in the server's own namespace, beside those everywhere. Secrets hold the keys of encrypted
+backups while these wait for operations."""
 
 _MOVED_DATA = {
     "apiGroups": [""],

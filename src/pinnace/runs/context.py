@@ -21,6 +21,7 @@ from pinnace.runs.activity import Activity
 from pinnace.runs.progress import ProgressSink
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.backup_writing import KeepKey
 from pinnace.storage.patience import Patience
 from pinnace.storage.writer_claim import WriterClaim
 
@@ -84,6 +85,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
         read: the Backup as the API server keeps it: its fields of other versions are stored too.
         patience: with a store that is away when the results of the run are stored; None for none.
         claim: on the name of the backup, if the caller holds it during the whole run; None takes it to store.
+        keep_key: keeps the key of an encrypted backup that will wait for operations; None where the process
+            itself waits, and so has the key.
     """
 
     client: KubeClient
@@ -103,6 +106,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     read: JSONObject = msgspec.field(default_factory=dict)
     patience: Patience | None = None
     claim: WriterClaim | None = None
+    keep_key: KeepKey | None = None
 
     def open_log(self, path: Path, **fields: str) -> RunLog:
         """Begin the log of the run in a new file; plugins write to it, too.

@@ -26,6 +26,7 @@ from pinnace.storage.interface import VersionedStore, read_all, save_stream
 from pinnace.storage.location_files import LocationFiles
 from pinnace.storage.manifest import Manifest
 from pinnace.storage.newest import Link, links_of
+from pinnace.storage.sealed_files import key_owner
 from pinnace.storage.signed_beside import check_signed_keys, read_signed_hold, unchecked_hold
 
 _NEWEST_BYTES = 1 << 16
@@ -158,6 +159,19 @@ class BackupReading(LocationFiles):
             return read_signed_hold(data, self._signatures.trusted, backup, metadata).printable(), ""
         except (SigningError, ObjectNotFound, UnreadableObject) as error:
             return unchecked_hold(data), str(error)
+
+    def knowing_key(self, backup: str, key: str) -> Self:
+        """This location, where its own key opens the parked files of a backup. Raises InvalidIdentity.
+
+        Args:
+            key: `AGE-SECRET-KEY-1…`, as `put_backup` gives it to `keep_key`.
+        """
+        from pinnace.age.x25519 import X25519Identity
+
+        owner = key_owner(self._layout, self.parked()._layout.backup_metadata(backup))
+        assert owner is not None, "a backup's metadata lies in its directory"
+        self._sealed.know(owner, X25519Identity.parse(key))
+        return self
 
     async def require_key(self, backup: Backup) -> None:
         """Check that the key of the backup can be opened, if it is encrypted. Raises StorageError."""

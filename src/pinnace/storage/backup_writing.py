@@ -55,6 +55,9 @@ from pinnace.storage.writer_claim import ClaimSubject, WriterClaim, owner_of, wr
 
 _logger = logging.getLogger(__name__)
 
+KeepKey = Callable[[str], Awaitable[None]]
+"""Keeps the key of an encrypted backup, as age writes it, where it is read while the backup waits."""
+
 _UNDO_SECONDS = 120.0
 _CLOCKS_DIFFER = timedelta(minutes=5)
 """By how much the clocks of a server and of a store may differ."""
@@ -76,6 +79,7 @@ class BackupWriting(BackupReading):
         sent: Callable[[int], None] | None = None,
         patience: Patience | None = None,
         claim: WriterClaim | None = None,
+        keep_key: KeepKey | None = None,
     ) -> None:
         """Store a backup: log, then tarball and side files, then the metadata that makes it exist.
 
@@ -91,6 +95,7 @@ class BackupWriting(BackupReading):
             patience: with a store that is away; None for none. A file is not sent again before the claim was
                 read and is still this process's.
             claim: on the name of this backup, if the caller has it and renews it; None takes it here.
+            keep_key: called with the key of an encrypted backup before anything of it is stored.
 
         Raises:
             ReadOnlyLocation: the location is read-only.
@@ -100,10 +105,11 @@ class BackupWriting(BackupReading):
         """
         patience, sent = patience or impatient(), sent or (lambda _: None)
         if claim is not None:
-            await self._put_unless_exists(files, self._upload(files.expiration, claim, patience, sent))
+            upload = self._upload(files.expiration, claim, patience, sent, keep_key)
+            await self._put_unless_exists(files, upload)
             return
         async with self.claim_of_backup(files.name, owner=files.owner, patience=patience) as own:
-            upload = self._upload(files.expiration, own, patience, sent)
+            upload = self._upload(files.expiration, own, patience, sent, keep_key)
             await own.hold(self._put_unless_exists(files, upload))
 
     def claim_of_backup(
@@ -143,11 +149,12 @@ class BackupWriting(BackupReading):
         claim: WriterClaim,
         patience: Patience,
         sent: Callable[[int], None],
+        keep_key: KeepKey | None = None,
     ) -> "_Upload":
         retention = None
         if self._lock is not None and not self._layout.parked:
             retention = self._lock.retention(expiration, self._clock.now())
-        return _Upload(claim, patience, sent, retention)
+        return _Upload(claim, patience, sent, retention, keep_key)
 
     async def abort_interrupted(self, backup: str, owner: str, began: datetime | None) -> None:
         """Abort the uploads of a run that died while it wrote a backup; its parts cost until somebody does.
@@ -197,9 +204,12 @@ class BackupWriting(BackupReading):
         removed, as the newest counts.
         """
         owner = self._backup_owner(backup)
-        content = await self._sealed.new_key(owner)
-        if content is None:
+        made = await self._sealed.new_key(owner)
+        if made is None:
             return False
+        identity, content = made
+        if upload.keep_key is not None:
+            await upload.keep_key(identity.secret_text())
         for key in await upload.patience.insist(partial(self._sealed.key_files, owner)):
             if key != owner.key_file():
                 await self._store.delete(key)
@@ -594,6 +604,7 @@ class _Upload(msgspec.Struct, frozen=True):
 
     Attributes:
         retention: of each file.
+        keep_key: see `put_backup`.
         stored: what has been stored of the backup, in the order of its ends.
     """
 
@@ -601,6 +612,7 @@ class _Upload(msgspec.Struct, frozen=True):
     patience: Patience
     sent: Callable[[int], None]
     retention: Retention | None
+    keep_key: KeepKey | None = None
     stored: list[StoredFile] = msgspec.field(default_factory=list)
 
     async def insist(self, put: Callable[[], Awaitable[StoredFile]]) -> None:

@@ -98,8 +98,8 @@ class SealedFiles:
         """Whether backups that are made are encrypted."""
         return self._encryption.encrypts
 
-    async def new_key(self, owner: KeyOwner) -> bytes | None:
-        """Make a key for a backup that begins, and return the content of its key file; None for a plain one.
+    async def new_key(self, owner: KeyOwner) -> "tuple[X25519Identity, bytes] | None":
+        """Make a key for a backup that begins, and the content of its key file; None for a plain one.
 
         Files of the backup are encrypted from now on.
 
@@ -115,7 +115,7 @@ class SealedFiles:
         identity = X25519Identity.generate()
         content = await self._wrapped(identity, owner)
         self._identities[owner.directory] = identity
-        return content
+        return identity, content
 
     async def _wrapped(self, identity: "X25519Identity", owner: KeyOwner) -> bytes:
         """A key file for the recipients and the keys of services of the location."""
@@ -168,6 +168,10 @@ class SealedFiles:
         if former.directory not in self._opened_files:
             self._opened_files[former.directory] = await self.key_files(former)
         return self._opened_files[former.directory]
+
+    def know(self, owner: KeyOwner, identity: "X25519Identity") -> None:
+        """Open the files of a backup by its own key, whatever its key files say."""
+        self._identities[owner.directory] = identity
 
     async def require_key(self, key: str, *, is_marked: bool) -> None:
         """Check that the identity for an encrypted file is known.

@@ -18,6 +18,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.backup_writing import KeepKey
 from pinnace.storage.errors import StorageError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
@@ -95,13 +96,14 @@ class Store(BackupStore):
         sent: Callable[[int], None] | None = None,
         patience: Patience | None = None,
         claim: WriterClaim | None = None,
+        keep_key: KeepKey | None = None,
     ) -> None:
         async def check() -> None:
             if self.put_error is not None:
                 raise self.put_error
 
         await (patience or impatient()).insist(check)
-        await super().put_backup(files, sent=sent, patience=patience, claim=claim)
+        await super().put_backup(files, sent=sent, patience=patience, claim=claim, keep_key=keep_key)
 
     async def close(self) -> None:
         self.closed = True

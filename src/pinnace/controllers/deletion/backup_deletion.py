@@ -16,6 +16,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Final
 
+from pinnace.age.errors import InvalidIdentity
 from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
@@ -30,6 +31,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocation, BackupSto
 from pinnace.archive.errors import ArchiveError
 from pinnace.controllers.deletion.actions import delete_actions
 from pinnace.controllers.deletion.scope import RecordedPodVolumes, foreign_files, request_labels
+from pinnace.controllers.shared.backup_keys import BackupKeys
 from pinnace.controllers.shared.locations import LocationStores, moved
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
@@ -243,11 +245,13 @@ class BackupDeletionReconciler:
         """Cancel the item operations that a backup still waits for; a failure does not stop the deletion."""
         if backup.status.phase not in phases.WAITING:
             return
-        following = Following(store=store, plugins=plugins, clock=self.scope.clock)
         try:
+            unlocked = await BackupKeys(self.scope).unlocked(store, backup)
+            following = Following(store=unlocked, plugins=plugins, clock=self.scope.clock)
             await following.backup(backup, cancel="the backup is deleted")
-        except (StorageError, OperationsChanged) as error:
+        except (StorageError, OperationsChanged, InvalidIdentity) as error:
             log.warning("Item operations of a deleted backup may still be running", error=error)
+        await BackupKeys(self.scope).forget(backup)
 
     async def _context(self, store: BackupStore, plugins: PluginSession) -> RunContext:
         """The context of one deletion. Only CSI snapshots need to know what the cluster serves."""

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from pinnace.age.identities import Identities
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.labels import NEWEST_SIGNED
@@ -136,10 +137,14 @@ class LocationStores:
         self._own_networks = OwnNetworks(client)
 
     @asynccontextmanager
-    async def open(self, name: str) -> AsyncIterator[BackupStore]:
-        """The store of the location of that name, closed at the end. Raises KubeError, StorageError."""
+    async def open(self, name: str, *, identities: Identities | None = None) -> AsyncIterator[BackupStore]:
+        """The store of the location of that name, closed at the end. Raises KubeError, StorageError.
+
+        Args:
+            identities: open encrypted backups; the server itself has none.
+        """
         async with await self.acquire(name) as store:
-            yield store
+            yield store.opened_by(identities)
 
     @asynccontextmanager
     async def open_location(self, location: BackupStorageLocation) -> AsyncIterator[BackupStore]:
@@ -159,18 +164,22 @@ class LocationStores:
         """The location of that name, freshly read. Raises KubeError, InvalidLocation."""
         return readable(await self.raw(name))
 
-    async def reopen(self, name: str, began_in: str, *, run: str) -> ReopenedStore:
+    async def reopen(
+        self, name: str, began_in: str, *, run: str, identities: Identities | None = None
+    ) -> ReopenedStore:
         """The store of the location at the end of a run, which began in that place; the caller closes it.
 
         Args:
             began_in: `store_of` the location when the run began.
             run: the kind of the run, for the text that says that the location was moved.
+            identities: open encrypted backups.
 
         Raises:
             KubeError, StorageError: it cannot be read or opened.
         """
         location = await self.raw(name)
-        return ReopenedStore(await self.acquire(name, location), moved(location, began_in, run=run))
+        store = (await self.acquire(name, location)).opened_by(identities)
+        return ReopenedStore(store, moved(location, began_in, run=run))
 
     async def raw(self, name: str) -> JSONObject:
         """The location of that name as the API server has it. Raises KubeError."""
@@ -178,10 +187,8 @@ class LocationStores:
 
     async def _acquire(self, location: BackupStorageLocation) -> BackupStore:
         for setting in (RECIPIENTS, KMS_KEYS):
-            if setting in location.spec.config:
-                raise StoreConfigError(
-                    f"config.{setting} is for locations without a server: a server does not encrypt backups"
-                )
+            if setting in location.spec.config and tenant_of(location.metadata):
+                raise StoreConfigError(f"config.{setting}: a tenant's location does not encrypt backups")
         location = without_named_file(location)
         location = await with_ca_cert(location, self._read_secret, namespace=self._namespace)
         file = await resolve_credentials(

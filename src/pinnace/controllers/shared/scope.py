@@ -19,6 +19,7 @@ from pinnace.runs.progress import ProgressSink
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.backup_writing import KeepKey
 from pinnace.storage.newest import Link
 from pinnace.storage.patience import Patience
 
@@ -129,6 +130,7 @@ class RunParticulars(TypedDict, total=False):
     activity: Activity
     caveats: Sequence[str]
     worker_slot: WorkerSlot
+    keep_key: KeepKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,17 @@
 """Backups that wait under a server: steps, restarts, locations that are gone, deletion."""
 
+import base64
 import dataclasses
+import gzip
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from pinnace.api.codec import encode
+from pinnace.age.identities import Identities
+from pinnace.age.x25519 import X25519Identity
+from pinnace.api.codec import decode, encode
 from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
@@ -21,8 +27,11 @@ from pinnace.controllers.item_operations import (
     OperationsReconciler,
     is_followed,
 )
+from pinnace.controllers.shared.backup_keys import BackupKeys
 from pinnace.controllers.shared.runs import BACKUP_RUNS
 from pinnace.controllers.shared.settling import Settler
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS, CONFIGMAPS, DELETE_BACKUP_REQUESTS
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.informer import Informer
@@ -37,12 +46,13 @@ from tests.unit.controllers.fakes import NAMESPACE, World, key
 class Scene:
     """A server whose backup `b1` has started operations, and waits for them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, recipients: str = "") -> None:
         self.operations = Operations()
         self.world = World(folder)
         self.world.scope = dataclasses.replace(self.world.scope, plugins=self.operations.plugins())
         self.in_flight: set[Key] = set()
-        self.world.add_location()
+        own = {"encryption.recipients": recipients} if recipients else {}
+        self.world.add_location(config={"path": str(folder), **own})
         self.work = folder / "work"
         self.work.mkdir(exist_ok=True)
 
@@ -51,11 +61,13 @@ class Scene:
         plugins = self.operations.plugins().operation()
         cluster = two_a_page().add_all(CONFIGMAPS, "ns/a", "ns/b")
         async with self.world.locations.open("default") as store:
+            given = prepared(storage_location="default")
+            given.metadata.namespace, given.metadata.uid = NAMESPACE, "uid-b1"
             context = run_context(
                 store, cluster, discovery_of(), self.work, clock=self.world.clock, plugins=plugins
             )
-            given = prepared(storage_location="default")
-            given.metadata.namespace, given.metadata.uid = NAMESPACE, "uid-b1"
+            keep_key = partial(BackupKeys(self.world.scope).keep, given)
+            context = msgspec.structs.replace(context, keep_key=keep_key)
             backup = await execute_backup(given, context, actions=plugins.backup_actions)
         obj = encode(backup)
         self.world.cluster.put(obj, BACKUPS, NAMESPACE)
@@ -173,6 +185,128 @@ async def test_a_backup_that_was_stored_but_not_patched_before_the_kill_waits_ag
     scene.operations.end("op-a")
     await scene.reconcile()
     assert scene.status["backupItemOperationsCompleted"] == 1
+
+
+IDENTITY = X25519Identity.generate()
+
+
+@pytest.fixture
+async def sealed(tmp_path: Path) -> Scene:
+    """A backup that waits, in a location with recipients."""
+    made = Scene(tmp_path, recipients=str(IDENTITY.recipient))
+    await made.back_up()
+    return made
+
+
+def kept_keys(scene: Scene) -> list[JSONObject]:
+    return list(scene.world.cluster.of("secrets"))
+
+
+async def opened_by_recipient(scene: Scene) -> bytes:
+    identities = Identities.parse(IDENTITY.secret_text().encode())
+    async with (
+        scene.world.locations.open("default", identities=identities) as store,
+        store.read_bytes("BackupContents", "b1") as stream,
+    ):
+        return b"".join([block async for block in stream])
+
+
+async def test_the_key_of_an_encrypted_backup_is_kept_as_long_as_it_waits(
+    sealed: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def served(*_arguments: object, **_options: object) -> Discovery:
+        return discovery_of()
+
+    monkeypatch.setattr(Discovery, "load", served)
+    (secret,) = kept_keys(sealed)
+    kept = base64.b64decode(secret["data"]["key"]).decode()
+    assert kept.startswith("AGE-SECRET-KEY-1")
+    assert kept != IDENTITY.secret_text()
+    assert secret["metadata"]["ownerReferences"] == [
+        {"apiVersion": "velero.io/v1", "kind": "Backup", "name": "b1", "uid": "uid-b1"}
+    ]
+    assert secret["metadata"]["labels"]["velero.io/exclude-from-backup"] == "true"
+
+    sealed.operations.end("op-a")
+    assert await sealed.reconcile() == Result.after(10.0)
+    assert sealed.status["backupItemOperationsCompleted"] == 1
+    sealed.operations.end("op-b")
+    assert await sealed.reconcile() == Result.after(0)
+    assert len(kept_keys(sealed)) == 1
+    assert await sealed.reconcile() == DONE
+
+    assert sealed.status["phase"] == BackupPhase.COMPLETED
+    assert kept_keys(sealed) == []
+    assert gzip.decompress(await opened_by_recipient(sealed))
+    root = sealed.world.folder / "bucket-default/backups/b1"
+    plain = {path.name for path in root.iterdir() if not path.read_bytes().startswith(b"age-encryption")}
+    assert plain == {"velero-backup.json", "b1-pinnace-keys.json"}
+
+
+@pytest.mark.parametrize("data", [None, {"key": "AAAA"}, {"key": "?"}, {}], ids=str)
+async def test_a_key_that_is_gone_or_changed_ends_the_wait_with_what_was_parked(
+    sealed: Scene, data: JSONObject | None
+) -> None:
+    (secret,) = kept_keys(sealed)
+    if data is None:
+        sealed.world.cluster.vanish("secrets", secret["metadata"]["name"])
+    else:
+        sealed.world.cluster.stored("secrets", secret["metadata"]["name"])["data"] = data
+
+    assert await sealed.reconcile() == DONE
+
+    assert sealed.status["phase"] == BackupPhase.PARTIALLY_FAILED
+    assert "could not be waited for" in sealed.status["failureReason"]
+    assert kept_keys(sealed) == []
+    assert gzip.decompress(await opened_by_recipient(sealed))
+
+
+async def test_deleting_an_encrypted_backup_that_waits_cancels_its_operations(sealed: Scene) -> None:
+    deletion = BackupDeletionReconciler(
+        sealed.world.scope,
+        sealed.world.locations,
+        Informer(sealed.world.cluster.client, DELETE_BACKUP_REQUESTS, NAMESPACE),
+        running=sealed.in_flight,
+    )
+    backup = decode(Backup, sealed.world.cluster.stored("backups", "b1"))
+    async with sealed.world.locations.open("default") as store:
+        plugins = sealed.operations.plugins().operation()
+        await deletion._cancel_operations(store, plugins, backup)
+
+    assert sorted(sealed.operations.cancelled) == ["op-a", "op-b"]
+    assert kept_keys(sealed) == []
+
+
+async def test_keys_whose_backup_has_ended_or_is_gone_are_swept(sealed: Scene) -> None:
+    keys = BackupKeys(sealed.world.scope)
+    for name, phase in (("b2", "InProgress"), ("b3", "Completed"), ("b4", "Failed")):
+        uid = f"uid-{name}"
+        sealed.world.cluster.add("backups", name, uid=uid, status={"phase": phase})
+        await keys.keep(decode(Backup, sealed.world.cluster.stored("backups", name)), "AGE-SECRET-KEY-1")
+    gone = prepared()
+    gone.metadata.uid = "uid-gone"
+    await keys.keep(gone, "AGE-SECRET-KEY-1")
+
+    await keys.sweep()
+
+    left = {each["metadata"]["labels"]["pinnace.io/key-of-backup"] for each in kept_keys(sealed)}
+    assert left == {"uid-b1", sealed.world.cluster.stored("backups", "b2")["metadata"]["uid"]}
+
+
+async def test_a_key_is_kept_before_anything_is_parked(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, recipients=str(IDENTITY.recipient))
+
+    async def refused(_backup: Backup, _key: str) -> None:
+        assert [name for name in scene.world.files() if not name.endswith("-writer.json")] == []
+        raise Forbidden(403, message="no Secrets for you")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BackupKeys, "keep", lambda _self, backup, key: refused(backup, key))
+        backup = await scene.back_up()
+
+    assert backup.status.phase == BackupPhase.FAILED
+    assert "no Secrets for you" in backup.status.failure_reason
+    assert [name for name in scene.world.files() if name.endswith(".gz")] == []
 
 
 async def delete(scene: Scene) -> JSONObject:
