@@ -99,7 +99,7 @@ class Identities:
 
     @classmethod
     def joined(cls, parts: "Sequence[Identities]") -> "Identities":
-        """All of several files. Raises InvalidIdentity: there are none, or more than 64."""
+        """All of several files, none of a plugin. Raises InvalidIdentity: there are none, or more than 64."""
         keys = [key for part in parts for key in part._keys]
         if not keys:
             raise InvalidIdentity("it has no identity: an age key AGE-SECRET-KEY-1… or an ssh key")

@@ -46,6 +46,8 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
     )
     if options.without_volume_data:
         metadata.annotations[labels.WITHOUT_VOLUME_DATA] = "true"
+    if options.identity_secret:
+        metadata.annotations[labels.IDENTITY_SECRET] = options.identity_secret
     if options.allow_failed:
         metadata.annotations[labels.FAILED_BACKUP] = "true"
     metadata.annotations |= chosen_objects(options)

@@ -129,6 +129,10 @@ class RestoreCreateOptions(
         section=Section.WHAT,
         help="ConfigMap of the server's namespace with filters by namespace and kind.",
     )
+    identity_secret: str = text(
+        section=Section.WHAT,
+        help="Secret of the server's namespace with private keys that open the backup, if it is encrypted.",
+    )
     skip_default_resource_modifier: bool = switch(
         section=Section.WHAT,
         help="Leave out the rules that the server applies to restores without --resource-modifier-configmap.",

@@ -49,6 +49,10 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
         from pinnace.cli.restore.compared_files import check_compare_files
 
         check_compare_files(settings, options)
+    if options.identity_secret and settings.location is not None:
+        raise InvalidInput(
+            "--identity-secret is for restores of a server; with --location give --identity-file FILE"
+        )
     if not options.previews and not _may_recreate(options):
         return ExitCode.OK
     if (selector := options.namespace_selector) is not None:

@@ -88,7 +88,7 @@ async def test_a_location_that_others_patch_is_patched_again(world: World) -> No
         ({KEY_SECRET: "keys/other.pem"}, 'missing data for key "other.pem"'),
         ({KEY_FILE: "/etc/hostname", REQUIRE_SIGNATURE: "true"}, "no key is trusted"),  # no file of the pod
         ({TRUSTED_KEYS: "x"}, "key 1"),
-        ({RECIPIENTS: "age1x"}, "a server does not encrypt backups"),
+        ({RECIPIENTS: "age1x"}, "config.encryption.recipients: "),
     ],
 )
 async def test_a_location_whose_keys_cannot_be_used_is_not_opened(
