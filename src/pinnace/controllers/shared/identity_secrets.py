@@ -2,21 +2,17 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
-from typing import Final
 
 from pinnace.age.errors import InvalidIdentity
-from pinnace.age.identities import MOST_FILE_BYTES, Identities
+from pinnace.age.identities import Identities
 from pinnace.aio.blocking import in_thread
 from pinnace.api.labels import IDENTITY_SECRET
-from pinnace.api.objects import mapping
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import SECRETS
 from pinnace.storage.key_opening import IdentityMissing, IdentityRefused
-
-_ENCODED_BYTES: Final = 4 * (MOST_FILE_BYTES // 3 + 1)
 
 
 class IdentitySecretUnusable(Exception):
@@ -48,14 +44,12 @@ async def identities_of(client: KubeClient, namespace: str, restore: Restore) ->
         raise IdentitySecretUnusable(f"{what}, which cannot be used: {error}") from None
 
 
-def _parsed(data: Mapping[str, object]) -> Identities:
+def _parsed(data: JSONObject) -> Identities:
     """All identities in the values of a Secret. Raises InvalidIdentity, whose text has nothing of a value."""
     found: list[Identities] = []
-    for key, value in sorted(data.items()):
+    for key in sorted(data):
         try:
-            if not isinstance(value, str) or len(value) > _ENCODED_BYTES:
-                raise InvalidIdentity("it is larger than files of identities are")
-            found.append(Identities.parse(base64.b64decode(value, validate=True)))
+            found.append(Identities.parse(base64.b64decode(text(data, key), validate=True)))
         except InvalidIdentity as error:
             raise InvalidIdentity(f"key {key!r}: {error}") from None
         except binascii.Error:
