@@ -16,6 +16,8 @@ class Soundness(StrEnum):
 
     SOUND = "sound"
     UNSOUND = "unsound"
+    NOT_VERIFIED = "not-verified"
+    """It is encrypted, and the server cannot open it."""
     NO_BACKUP = "no-backup"
     INVALID = "invalid"
 

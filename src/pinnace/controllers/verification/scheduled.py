@@ -114,9 +114,12 @@ class VerificationReconciler:
         log.info("Verifying a backup", backup=name)
         when, result = await self._verifier.note(backup, await self._verifier.findings(backup, wanted.share))
         await self._note(key, schedule, f"{when} {result} {name}")
-        self._scope.metrics.backup_verified(
-            labels.label_value(key.name), self._scope.clock.now().timestamp(), sound=result == Soundness.SOUND
-        )
+        metrics, label = self._scope.metrics, labels.label_value(key.name)
+        if result == Soundness.NOT_VERIFIED:
+            metrics.backup_not_verified(label)
+        else:
+            seconds = self._scope.clock.now().timestamp()
+            metrics.backup_verified(label, seconds, sound=result == Soundness.SOUND)
 
     async def _refuse(self, key: Key, schedule: JSONObject, reason: str) -> None:
         note = f"{format_time(self._scope.clock.now())} {Soundness.INVALID} {reason}"[:_LONGEST_MESSAGE]

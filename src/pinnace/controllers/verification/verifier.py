@@ -25,6 +25,8 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUPS
 from pinnace.operations.snapshots import snapshotters_of
+from pinnace.operations.verification.sealed import NAME as SEALED
+from pinnace.operations.verification.sealed import sealed_checks
 from pinnace.operations.verification.volumes import ClusterView, NoCluster, VolumeLookup
 from pinnace.operations.verification.whole import verify_stored
 from pinnace.runtime.keys import Key
@@ -109,6 +111,8 @@ class BackupVerifier:
             )
             with temporary_folder(scope.workdir, "verification-") as folder:
                 try:
+                    if sealed := await sealed_checks(store, backup.metadata.name):
+                        return sealed
                     return await verify_stored(store, backup.metadata.name, lookup, folder)
                 except StorageError:
                     self.availability.worked(name, well=False)
@@ -125,7 +129,8 @@ class BackupVerifier:
             answer: the answer to a request; None where there was none.
         """
         is_bad = any(finding.is_problem for finding in findings)
-        result = Soundness.UNSOUND if is_bad else Soundness.SOUND
+        is_sealed = any(finding.name == SEALED for finding in findings)
+        result = Soundness.UNSOUND if is_bad else Soundness.NOT_VERIFIED if is_sealed else Soundness.SOUND
         name, shown = backup.metadata.name, summary_of(findings)
         (log.error if is_bad else log.info)("Verified a backup", backup=name, result=result, findings=shown)
         when = format_time(self.scope.clock.now())
@@ -171,9 +176,9 @@ class BackupVerifier:
             "uid": backup.metadata.uid,
         }
         message = f"The backup is {result}. {findings}"
-        await write_event(
-            self.scope, about, reason="Verified", message=message, is_bad=result == Soundness.UNSOUND
-        )
+        reason = "NotVerified" if result == Soundness.NOT_VERIFIED else "Verified"
+        is_bad = result == Soundness.UNSOUND
+        await write_event(self.scope, about, reason=reason, message=message, is_bad=is_bad)
 
 
 def summary_of(findings: Sequence[Check]) -> str:

@@ -16,8 +16,11 @@ _READ_LATER = (".tar.gz", "-pinnace-index.json.gz", "-logs.gz")
 """The large files: the checks of the content read them, and compare them with the manifest as they do."""
 
 
-async def signature_checks(store: BackupStore, name: str) -> list[Check]:
+async def signature_checks(store: BackupStore, name: str, *, large_files: bool = False) -> list[Check]:
     """The findings about the signature of a backup; none where nothing is signed and no key is trusted.
+
+    Args:
+        large_files: read the large files too, as nobody reads their content afterwards.
 
     Raises:
         StorageError: the location cannot be read now.
@@ -36,10 +39,13 @@ async def signature_checks(store: BackupStore, name: str) -> list[Check]:
     if manifest is None:
         newest = await _links(store, await store.noted_newest())
         return [Check(name="signature", result=CheckResult.MISSING, details="unsigned"), *newest]
-    return [await _files(store, name, manifest), *await _chain(store, name, manifest)]
+    return [
+        await _files(store, name, manifest, large_files=large_files),
+        *await _chain(store, name, manifest),
+    ]
 
 
-async def _files(store: BackupStore, name: str, manifest: Manifest) -> Check:
+async def _files(store: BackupStore, name: str, manifest: Manifest, *, large_files: bool) -> Check:
     problems = Problems()
     present = set(await store.names_in(name))
     for file in sorted(present - manifest.files.keys()):
@@ -52,7 +58,7 @@ async def _files(store: BackupStore, name: str, manifest: Manifest) -> Check:
     for file in sorted(manifest.files):
         if file not in present:
             problems.add(f"{file} was removed: get it back from a copy or an older version of the bucket")
-        elif not file.endswith(_READ_LATER):
+        elif large_files or not file.endswith(_READ_LATER):
             try:
                 await store.check_file(name, file)
             except SignatureRefused as error:

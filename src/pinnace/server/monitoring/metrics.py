@@ -205,6 +205,12 @@ class ServerMetrics:
             ["schedule"],
             registry=self.registry,
         )
+        self._not_verified = Counter(
+            "pinnace_backup_not_verified_total",
+            "Total number of verifications that looked at the signature only, as the backup is encrypted",
+            ["schedule"],
+            registry=self.registry,
+        )
         self._rules_readable = Gauge(
             "pinnace_retention_rules_readable",
             "Whether the rules of retention of a schedule can be read. A value of 1 is yes, 0 is no",
@@ -373,10 +379,14 @@ class ServerMetrics:
         self._verified.labels(schedule).set(int(unix_seconds))
         self._sound.labels(schedule).set(1 if sound else 0)
 
+    def backup_not_verified(self, schedule: str) -> None:
+        """Count a backup of a schedule that is encrypted, and that the server cannot open."""
+        self._not_verified.labels(schedule).inc()
+
     def verification_gone(self, schedule: str) -> None:
         """Remove the series of a Schedule whose backups are no longer verified."""
-        for gauge in (self._verified, self._sound):
-            gauge.remove_by_labels({"schedule": schedule})
+        for series in (self._verified, self._sound, self._not_verified):
+            series.remove_by_labels({"schedule": schedule})
 
     def retention_passed(self, schedule: str, *, readable: bool, waiting: int) -> None:
         """Record a pass of the rules of retention of a schedule."""

@@ -10,6 +10,8 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
+from pinnace.age.recipients import parse_recipients
+from pinnace.age.x25519 import X25519Identity
 from pinnace.api import labels
 from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
@@ -28,6 +30,13 @@ from pinnace.controllers.verification.scheduled import (
 )
 from pinnace.controllers.verification.verifier import BackupVerifier, summary_of
 from pinnace.runtime.controller import DONE, Result
+from pinnace.signing.keys import Ed25519Signer
+from pinnace.storage.backup_files import BackupFiles
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.encryption import Encryption
+from pinnace.storage.filesystem.store import FilesystemStore
+from pinnace.storage.layout import Layout
+from pinnace.storage.own_settings import TRUSTED_KEYS, Signatures
 from pinnace.volumes.uploader.locks import RepositoryLocks
 from tests.support.stores.indexed_backups import config_map, store
 from tests.unit.controllers.fakes import NAMESPACE, World, key
@@ -79,7 +88,25 @@ class Scene:
 
     @property
     def counted(self) -> list[tuple[object, ...]]:
-        return [call for call in self.world.metrics.calls if call[0] == "backup_verified"]
+        counted = ("backup_verified", "backup_not_verified")
+        return [call for call in self.world.metrics.calls if call[0] in counted]
+
+    def seal(self, name: str, signer: Ed25519Signer | None = None) -> Path:
+        """Store a backup that nobody here can open in the place of one."""
+        directory = self.add_backup(name)
+        metadata = (directory / "velero-backup.json").read_bytes()
+        contents = self.world.folder / "contents"
+        (directory / f"{name}.tar.gz").rename(contents)
+        for path in directory.iterdir():
+            path.unlink()
+        identity = X25519Identity.generate()
+        sealing = BackupStore(FilesystemStore(self.folder), Layout(""), location="default").encrypted(
+            Encryption(recipients=parse_recipients(str(identity.recipient)))
+        )
+        if signer is not None:
+            sealing = sealing.signed(Signatures(key=signer, trusted=(signer.public,)))
+        asyncio.run(sealing.put_backup(BackupFiles(name=name, metadata=metadata, contents=contents)))
+        return directory
 
 
 _EMPTY = gzip.compress(b"[]", mtime=0)
@@ -88,6 +115,44 @@ _EMPTY = gzip.compress(b"[]", mtime=0)
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
+
+
+def test_an_encrypted_backup_is_not_verified_and_counted_once(scene: Scene) -> None:
+    scene.add_schedule(**DAILY)
+    scene.seal("b1")
+
+    result = scene.run()
+
+    assert scene.notes("backups", "b1")[labels.VERIFIED] == "2026-03-01T12:00:00Z not-verified"
+    findings = scene.notes("backups", "b1")[labels.VERIFICATION_FINDINGS]
+    assert findings.startswith("encryption: not checked: not verified: 'b1' is encrypted")
+    note = scene.notes("schedules", "nightly")[labels.LAST_VERIFICATION]
+    assert note == "2026-03-01T12:00:00Z not-verified b1"
+    assert scene.counted == [("backup_not_verified", "nightly")]
+    (event,) = scene.world.all_of("events").values()
+    assert (event["type"], event["reason"]) == ("Normal", "NotVerified")
+    assert result.requeue_after_seconds == pytest.approx(timedelta(hours=17).total_seconds(), abs=1)
+
+
+@pytest.mark.parametrize("damaged", ["", "b1.tar.gz", "b1-pinnace-keys.json"])
+def test_the_signature_of_an_encrypted_backup_is_checked_over_all_of_its_files(
+    scene: Scene, damaged: str
+) -> None:
+    signer = Ed25519Signer.generate()
+    directory = scene.seal("b1", signer)
+    config = {"path": str(scene.world.folder), TRUSTED_KEYS: str(signer.public)}
+    scene.world.edit("backupstoragelocations", "default", config=config)
+    if damaged:
+        data = bytearray((directory / damaged).read_bytes())
+        data[-1] ^= 1
+        (directory / damaged).write_bytes(data)
+    scene.add_schedule(**DAILY)
+
+    scene.run()
+
+    expected = "unsound" if damaged else "not-verified"
+    assert scene.notes("backups", "b1")[labels.VERIFIED] == f"2026-03-01T12:00:00Z {expected}"
+    assert (damaged in scene.notes("backups", "b1")[labels.VERIFICATION_FINDINGS]) or not damaged
 
 
 def test_the_newest_finished_backup_is_verified_when_it_is_due(scene: Scene) -> None:
