@@ -240,7 +240,7 @@ async def test_the_key_of_an_encrypted_backup_is_kept_as_long_as_it_waits(
     assert gzip.decompress(await opened_by_recipient(sealed))
     root = sealed.world.folder / "bucket-default/backups/b1"
     plain = {path.name for path in root.iterdir() if not path.read_bytes().startswith(b"age-encryption")}
-    assert plain == {"velero-backup.json", "b1-pinnace-keys.json"}
+    assert plain == {"velero-backup.json", "b1-pinnace-keys.json", "b1-pinnace-volumes.json"}
 
 
 @pytest.mark.parametrize("data", [None, {"key": "AAAA"}, {"key": "?"}, {}], ids=str)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.age.x25519 import X25519Identity
 from pinnace.api.labels import NEWEST_SIGNED
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import text
 from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
@@ -22,7 +24,14 @@ from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.newest import links_of_text
-from pinnace.storage.own_settings import KEY_FILE, KEY_SECRET, RECIPIENTS, REQUIRE_SIGNATURE, TRUSTED_KEYS
+from pinnace.storage.own_settings import (
+    KEY_FILE,
+    KEY_SECRET,
+    KMS_KEYS,
+    RECIPIENTS,
+    REQUIRE_SIGNATURE,
+    TRUSTED_KEYS,
+)
 from tests.unit.controllers.fakes import Cached, World, fail_always, fail_once, key
 
 KEY = Ed25519Signer.generate()
@@ -97,6 +106,18 @@ async def test_a_location_whose_keys_cannot_be_used_is_not_opened(
     world.edit(BACKUP_STORAGE_LOCATIONS.name, "default", config={"path": str(world.folder), **config})
 
     with pytest.raises(StoreConfigError, match=said):
+        async with world.locations.open("default"):
+            pass
+
+
+@pytest.mark.parametrize("setting", [RECIPIENTS, KMS_KEYS])
+async def test_a_location_of_a_tenant_takes_no_recipients(world: World, setting: str) -> None:
+    config = {"path": str(world.folder), setting: str(X25519Identity.generate().recipient)}
+    world.edit(BACKUP_STORAGE_LOCATIONS.name, "default", config=config)
+    metadata = world.cluster.stored("backupstoragelocations", "default")["metadata"]
+    metadata["annotations"] = {Origin.LOCATION.namespace_annotation: "tenant"}
+
+    with pytest.raises(StoreConfigError, match=f"config.{setting}: a tenant's location"):
         async with world.locations.open("default"):
             pass
 
