@@ -14,7 +14,7 @@ import msgspec
 from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api import phases
-from pinnace.api.labels import ITEM_OPERATIONS, SIZE_BYTES
+from pinnace.api.labels import ENCRYPTED, ITEM_OPERATIONS, SIZE_BYTES
 from pinnace.api.phases import BackupPhase
 from pinnace.api.retention.locking import lock_end
 from pinnace.api.values.error_texts import error_text
@@ -328,6 +328,8 @@ class _Run(msgspec.Struct, kw_only=True):
             self.failed(f"error uploading backup: {_one_line(error)}")
         else:
             self.is_stored = files.metadata is not None
+            if self.is_stored and store.encrypts:
+                self._note(ENCRYPTED, "true")  # as the stored metadata says
         finally:
             await self.context.close_reopened(store)
 

@@ -307,7 +307,7 @@ class RestoreWork:
         """Why the backup cannot be opened, if it is encrypted; empty if it can."""
         try:
             with slot.lent():
-                await store.require_key(backup.metadata.name)
+                await store.require_key(backup)
         except (IdentityMissing, IdentityRefused) as error:
             return with_remedy(error, restore, self._scope.namespace)
         except (EncryptionBroken, KMSError) as error:

@@ -173,10 +173,18 @@ class BackupReading(LocationFiles):
         self._sealed.know(owner, X25519Identity.parse(key))
         return self
 
-    async def require_key(self, backup: Backup) -> None:
-        """Check that the key of the backup can be opened, if it is encrypted. Raises StorageError."""
+    async def require_key(self, backup: Backup, *, looks: bool = False) -> None:
+        """Check that the key of the backup can be opened, if it is encrypted.
+
+        Args:
+            looks: look for its key files where nothing else says that it is encrypted; one request.
+
+        Raises:
+            StorageError: it cannot be opened.
+        """
         key = self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup.metadata.name)
-        await self._sealed.require_key(key, is_marked=ENCRYPTED in backup.metadata.annotations)
+        is_marked = looks or ENCRYPTED in backup.metadata.annotations
+        await self._sealed.require_key(key, is_marked=is_marked)
 
     async def is_encrypted(self, backup: str) -> bool:
         """Whether the backup has a key file. Raises StorageError."""

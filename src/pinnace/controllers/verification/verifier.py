@@ -111,7 +111,7 @@ class BackupVerifier:
             )
             with temporary_folder(scope.workdir, "verification-") as folder:
                 try:
-                    if sealed := await sealed_checks(store, backup.metadata.name):
+                    if sealed := await sealed_checks(store, backup):
                         return sealed
                     return await verify_stored(store, backup.metadata.name, lookup, folder)
                 except StorageError:

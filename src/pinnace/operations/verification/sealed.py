@@ -1,5 +1,6 @@
 """The checks of an encrypted backup that nobody here can open. (ADR 124)"""
 
+from pinnace.api.velero.backup import Backup
 from pinnace.browse.checks import Check, CheckResult
 from pinnace.kms.errors import InvalidKMSKey, KMSRefused
 from pinnace.operations.verification.signatures import signature_checks
@@ -9,7 +10,7 @@ from pinnace.storage.key_opening import EncryptionBroken, IdentityMissing, Ident
 NAME = "encryption"
 
 
-async def sealed_checks(store: BackupStore, name: str) -> list[Check]:
+async def sealed_checks(store: BackupStore, backup: Backup) -> list[Check]:
     """The findings about a backup that cannot be opened; none if it can, or is plain.
 
     Its signature is checked over all of its files, as that needs no identity.
@@ -18,7 +19,7 @@ async def sealed_checks(store: BackupStore, name: str) -> list[Check]:
         StorageError: the location, or a key management service, cannot be asked now.
     """
     try:
-        await store.require_key(name)
+        await store.require_key(backup, looks=True)
     except EncryptionBroken as error:
         found = Check(name=NAME, result=CheckResult.BAD, details=f"{error.key}: {error.reason}")
     except (IdentityMissing, IdentityRefused) as error:
@@ -27,7 +28,7 @@ async def sealed_checks(store: BackupStore, name: str) -> list[Check]:
         found = _not_checked(str(error))
     else:
         return []
-    return [*await signature_checks(store, name, large_files=True), found]
+    return [*await signature_checks(store, backup.metadata.name, large_files=True), found]
 
 
 def _not_checked(reason: str) -> Check:
