@@ -59,7 +59,7 @@ log = get_logger(__name__)
 BACKUPS_NAME: Final = "backup-operations"
 RESTORES_NAME: Final = "restore-operations"
 _SWEEP_SECONDS: Final = 3600.0
-"""How often keys are looked for whose backup has ended, beside once at the start."""
+"""How often keys of backups that have ended are looked for, beside once at the start."""
 _WORKERS: Final = 4
 """How many Backups, or Restores, are processed at once."""
 
