@@ -225,7 +225,11 @@ class FileComparisons:
             made = await not_interrupted(making, grace_seconds=_REQUEST_SECONDS)
             yield await self._running(made)
         finally:
-            await finish(self._clean_up(namespace, name), limit_seconds=REMOVAL_SECONDS + _REQUEST_SECONDS)
+            try:
+                limit = REMOVAL_SECONDS + _REQUEST_SECONDS
+                await finish(self._remove(namespace, name), limit_seconds=limit)
+            except (KubeError, TimeoutError) as error:
+                self._left(namespace, name, str(error) or "the API server does not answer")
 
     def _pod(self, seen: SeenAgents, data: DataForClaim, claim: JSONObject, image: str) -> JSONObject:
         container = holding_container(image)
@@ -281,14 +285,11 @@ class FileComparisons:
                 return max(events, key=_time_of).get("message") or "no reason is given"
         return f"its pod is {text(pod, 'status', 'phase') or 'Pending'}"
 
-    async def _clean_up(self, namespace: str, name: str) -> None:
-        try:
-            await self._remove(namespace, name)
-        except KubeError as error:
-            self._tell(
-                f"The pod {namespace}/{name}, which had a claim mounted for the dry run, was not removed:"
-                f" {error}. It ends by itself; remove it with: kubectl -n {namespace} delete pod/{name}"
-            )
+    def _left(self, namespace: str, name: str, why: str) -> None:
+        self._tell(
+            f"The pod {namespace}/{name}, which had a claim mounted for the dry run, was not removed: {why}."
+            f" It ends by itself; remove it with: kubectl -n {namespace} delete pod/{name}"
+        )
 
     async def _remove(self, namespace: str, name: str) -> None:
         """Delete a pod of a dry run, and wait until its volume is unmounted; others are left alone.
@@ -310,7 +311,10 @@ class FileComparisons:
             return False
 
         if not await poll(is_gone, clock=self._clock, timeout_seconds=REMOVAL_SECONDS):
-            raise DeadlineExceeded(f"its node did not end it within {REMOVAL_SECONDS:g} seconds")
+            raise DeadlineExceeded(
+                f"the pod {namespace}/{name} was deleted, and its node did not end it within"
+                f" {REMOVAL_SECONDS:g} seconds"
+            )
 
 
 class _Answer:

@@ -20,6 +20,7 @@ from pinnace.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
 )
+from pinnace.operations import file_comparison
 from pinnace.operations.file_comparison import (
     LIFE_SECONDS,
     ComparedBackup,
@@ -43,6 +44,7 @@ class AgentCluster(ScriptedCluster):
 
     Attributes:
         asked: pod, command and container of each command.
+        hangs, removals: what commands, and deletions, wait for.
         reply: gives the exit code, the output and the error output.
     """
 
@@ -51,6 +53,12 @@ class AgentCluster(ScriptedCluster):
         self.asked: list[tuple[str, Sequence[str], str]] = []
         self.reply: Callable[[], tuple[int, bytes, bytes]] = lambda: (0, msgspec.json.encode(ANSWER), b"")
         self.hangs: asyncio.Event | None = None
+        self.removals: asyncio.Event | None = None
+
+    async def delete(self, *place: Any, **options: Any) -> JSONObject:
+        if self.removals is not None:
+            await self.removals.wait()
+        return await super().delete(*place, **options)
 
     async def exec(
         self,
@@ -91,6 +99,7 @@ class World:
         self.told: list[str] = []
         self.pods: list[JSONObject] = []
         self.status: JSONObject = {"phase": "Running"}
+        self.finalizers: list[str] = []
         self.cluster.add(NAMESPACES, "shop", None)
         self.cluster.add(PERSISTENT_VOLUME_CLAIMS, "data", "shop", status={"phase": "Bound"})
         containers = [{"name": "velero", "image": "registry/pinnace:1"}]
@@ -129,7 +138,9 @@ class World:
         if obj["kind"] == "Pod":
             self.pods.append(obj)
             key = obj["metadata"]["name"], "shop"
-            self.cluster.change(PODS, *key, spec={**obj["spec"], **NODE}, status=self.status)
+            metadata = {**obj["metadata"], "finalizers": self.finalizers}
+            spec = {**obj["spec"], **NODE}
+            self.cluster.change(PODS, *key, metadata=metadata, spec=spec, status=self.status)
 
     async def compared(self, *claims: str) -> list[ComparedClaim]:
         return await self.comparisons.of(
@@ -326,6 +337,24 @@ async def test_a_pod_that_cannot_be_removed_is_told_with_the_command_for_it(worl
     [told] = world.told
     assert "etcd is full" in told
     assert f"kubectl -n shop delete pod/{world.shop[0]}" in told
+
+
+@pytest.mark.parametrize("hangs", [True, False], ids=["server", "node"])
+async def test_a_removal_that_does_not_end_is_told_after_a_while(
+    world: World, monkeypatch: pytest.MonkeyPatch, hangs: bool
+) -> None:
+    monkeypatch.setattr(file_comparison, "REMOVAL_SECONDS", 0.01)
+    monkeypatch.setattr(file_comparison, "_REQUEST_SECONDS", 0.01)
+    if hangs:
+        world.cluster.removals = asyncio.Event()
+    else:
+        world.finalizers = ["a/finalizer"]
+
+    [found] = await world.compared()
+
+    assert found.files == ANSWER
+    [told] = world.told
+    assert ("does not answer" if hangs else "its node did not end it") in told
 
 
 async def test_pods_that_killed_commands_have_left_are_removed_and_no_others(world: World) -> None:

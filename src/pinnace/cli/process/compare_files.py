@@ -15,7 +15,7 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.process.shared import run_process
 from pinnace.store_access.user_agent import user_agent
 
-_PRINTING_SECONDS: Final = 60
+_PRINTING_SECONDS: Final = 300
 
 
 class CompareFilesFlags(Options):
