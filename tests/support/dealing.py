@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 _AGENTS = (
-    *("csi", "faults", "installed", "interruptions", "kopia", "moved_volumes"),
+    *("csi", "faults", "held_volumes", "installed", "interruptions", "kopia", "moved_volumes"),
     *("odd_volumes", "resumed_restores", "snapshots_of_nodes", "volumes", "waiting_pods"),
 )
 SHARING: Sequence[tuple[str, frozenset[str]]] = (

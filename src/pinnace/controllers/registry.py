@@ -24,7 +24,7 @@ from pinnace.controllers import (
     storage_location,
     waiting_runs,
 )
-from pinnace.controllers.deletion import backup_deletion, gc, restore_deletion, retention
+from pinnace.controllers.deletion import backup_deletion, gc, hold_copies, restore_deletion, retention
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.sync import backup_sync
 from pinnace.controllers.telling import telling
@@ -83,6 +83,7 @@ CONTROLLERS: Final = (
     ServerController(backup_sync.NAME, backup_sync.controller, (BACKUPS.group_resource,)),
     ServerController(gc.NAME, gc.controller, for_restores=False),
     ServerController(retention.NAME, retention.controller, part_of=gc.NAME, for_restores=False),
+    ServerController(hold_copies.NAME, hold_copies.controller, for_restores=False),
     ServerController(restore_deletion.NAME, restore_deletion.controller),
     ServerController(schedule.NAME, schedule.controller, for_restores=False),
     ServerController(schedule_runs.NAME, schedule_runs.controller, part_of=schedule.NAME, for_restores=False),

@@ -19,16 +19,18 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         held: false where a hold that the backup's own record has was released.
         reason: for people; may be empty.
         since: when it was written, RFC 3339.
+        holder: `<uid of the cluster>/<namespace>` of the server whose Backup it copies; empty for none.
     """
 
     held: bool
     reason: str = ""
     since: str = ""
+    holder: str = ""
 
     @classmethod
-    def at(cls, moment: datetime, *, held: bool, reason: str = "") -> "Hold":
+    def at(cls, moment: datetime, *, held: bool, reason: str = "", holder: str = "") -> "Hold":
         """The hold, or release, of that time."""
-        return cls(held=held, reason=reason[:_LONGEST_REASON], since=format_time(moment))
+        return cls(held=held, reason=reason[:_LONGEST_REASON], since=format_time(moment), holder=holder)
 
     def printable(self) -> "Hold":
         """The hold with a reason that can be shown to people."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from datetime import timedelta
+from datetime import UTC, timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,9 @@ from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.phases import BackupPhase
+from pinnace.api.schedules.runs import backup_of
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import parse_time
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.catalogue.reading import plain_list_of
 from pinnace.kube.errors import NotFound
@@ -292,7 +294,41 @@ async def test_what_the_rules_of_a_schedule_do_not_keep_goes_with_its_files(site
     assert request["status"]["errors"] == ["backup b1 is held: audit; `backup release` lets it go"]
 
 
-def annotated(notes: dict[str, str]) -> dict[str, Any]:
+async def test_a_hold_counts_for_another_server_until_it_is_released(
+    site: Site, serve: Serve, other_namespace: str, tmp_path: Path
+) -> None:
+    folder = await site.add_folder()
+    await serve()
+    await site.create("backups", "b1", spec=site.maps_of())
+    await site.reached("backups", "b1", "Completed")
+    await site.client.patch(velero("backups"), "b1", annotated({labels.HOLD: "audit"}), site.namespace)
+    copy = folder / "backups/b1/b1-pinnace-hold.json"
+    other = Site(site.client, other_namespace, tmp_path)
+    place = {"config": {"path": str(tmp_path)}, "objectStorage": {"bucket": folder.name}}
+
+    await eventually(partial(is_there_or_not, copy, there=True))
+    await other.create(
+        "backupstoragelocations", "default", spec={"provider": "pinnace.io/filesystem", **place}
+    )
+    async with running(site.client, other_namespace, tmp_path, backup_sync_period=Duration.seconds(1)):
+        await eventually(partial(is_there, other, "b1"))
+        await other.create("deletebackuprequests", "q1", spec={"backupName": "b1"})
+        refused = await other.reached("deletebackuprequests", "q1", "Processed")
+        assert refused["status"]["errors"] == ["backup b1 is held: audit; `backup release` lets it go"]
+
+        await site.client.patch(velero("backups"), "b1", annotated({labels.HOLD: None}), site.namespace)
+        await eventually(partial(is_there_or_not, copy, there=False))
+        await other.create("deletebackuprequests", "q2", spec={"backupName": "b1"})
+        await other.gone("backups", "b1")
+    assert files(folder / "backups") == []
+
+
+async def is_there_or_not(file: Path, *, there: bool) -> bool:
+    """Whether a file is there, or is not, as asked."""
+    return await asyncio.to_thread(file.exists) == there
+
+
+def annotated(notes: dict[str, str | None]) -> dict[str, Any]:
     """The patch that sets annotations."""
     return {"metadata": {"annotations": notes}}
 
@@ -351,6 +387,37 @@ async def test_two_servers_expire_a_held_backup_once_its_lock_has_ended(
         try:
             assert SYSTEM_CLOCK.now() >= max(ends)
             assert await store.versions("site/backups/") == []
+        finally:
+            await store.close()
+
+
+async def test_a_backup_of_rules_is_not_held_for_the_ten_years_that_it_lives(
+    site: Site, serve: Serve
+) -> None:
+    """Nobody could undo that in compliance mode: its schedule's own time to live counts."""
+    with TemporaryDirectory(dir="/var/tmp") as folder, S3Server(Path(folder), locks=True) as s3:
+        bucket = s3.create_bucket("locked", locks=True)
+        lock = {**bucket.location_config, "objectLock.mode": "compliance", "objectLock.until": "expiration"}
+        await site.add_bucket(bucket, config=lock)
+        await serve(backup_ttl=Duration.hours(3))
+        await site.reached("backupstoragelocations", "default", "Available")
+        config = {"bucket": bucket.name, "credentialsFile": str(s3.credentials_file)}
+        store = open_object_store("aws", {**bucket.location_config, **config})
+        assert isinstance(store, VersionsStore)
+        try:
+            for name, own, hours in (("with-its-own", {"ttl": "2h"}, 2), ("without", {}, 3)):
+                spec = {"schedule": "@every 87600h", "template": site.maps_of(**own)}
+                rules = {labels.RETENTION: "keepMonthly: 120"}
+                schedule = await site.create("schedules", name, annotations=rules, spec=spec)
+                made = backup_of(schedule, SYSTEM_CLOCK.now(), UTC)
+                await site.client.create(velero("backups"), made, site.namespace)
+                backup = await site.reached("backups", made["metadata"]["name"], "Completed")
+
+                started = parse_time(backup["status"]["startTimestamp"])
+                assert parse_time(backup["status"]["expiration"]) - started > timedelta(days=3650)
+                found = await store.versions(f"site/backups/{made['metadata']['name']}/")
+                ends = [await store.held_until(each) for each in found if not each.is_marker]
+                assert set(ends) == {started + timedelta(hours=hours), None}  # the claim
         finally:
             await store.close()
 

@@ -79,6 +79,7 @@ _OF_SCHEDULE: Final = frozenset(
         labels.RETENTION_ANNOUNCED,
         labels.RETENTION_CONFIRMED,
         labels.HOLD,
+        labels.HOLD_COPIED,
         labels.NOT_DURING,
         labels.CATCH_UP,
         labels.ALLOW_OVERLAP,

@@ -16,7 +16,7 @@ from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode, BackupStorageLocationPhase
-from pinnace.controllers.deletion.scope import request_labels
+from pinnace.controllers.deletion.scope import request_labels, standing_hold
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.kube.client import KubeClient
@@ -73,14 +73,14 @@ async def location_obstacle(client: KubeClient, namespace: str, location: str) -
     return None
 
 
-async def _held_reason(obj: JSONObject, store: BackupStore | None) -> str:
+async def _held_reason(scope: Scope, obj: JSONObject, backup: Backup, store: BackupStore | None) -> str:
     """That a backup is held, by its object or a file beside it; empty if it is not. Raises StorageError."""
     if (reason := hold_of(obj)) is not None:
         return held(reason)
     if store is None:
         return ""
-    hold = await store.read_hold(text(obj, "metadata", "name"))
-    return held(hold.reason) if hold is not None and hold.held else ""
+    hold = await standing_hold(scope, backup, store)
+    return held(hold.reason) if hold is not None else ""
 
 
 async def _is_requested(client: KubeClient, namespace: str, backup: Backup) -> bool:
@@ -106,10 +106,10 @@ async def ask_for_deletion(
         StorageError: the location cannot be asked for holds.
     """
     why, name = _BECAUSE[reason], obj["metadata"]["name"]
-    if held := await _held_reason(obj, store):
-        log.info(f"{why}, and it stays", backup=name, reason=held)
-        return False
     backup = decode(Backup, obj)
+    if reason_held := await _held_reason(scope, obj, backup, store):
+        log.info(f"{why}, and it stays", backup=name, reason=reason_held)
+        return False
     if await _is_requested(scope.client, scope.namespace, backup):
         return False
     metadata = {

@@ -30,7 +30,12 @@ from pinnace.api.velero.delete_request import DeleteBackupRequest, DeleteBackupR
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.archive.errors import ArchiveError
 from pinnace.controllers.deletion.actions import delete_actions
-from pinnace.controllers.deletion.scope import RecordedPodVolumes, foreign_files, request_labels
+from pinnace.controllers.deletion.scope import (
+    RecordedPodVolumes,
+    foreign_files,
+    request_labels,
+    standing_hold,
+)
 from pinnace.controllers.shared.backup_keys import BackupKeys
 from pinnace.controllers.shared.locations import LocationStores, moved
 from pinnace.controllers.shared.parts import Parts
@@ -174,8 +179,10 @@ class BackupDeletionReconciler:
                 errors = await self._delete_restores(store, backup)
                 log.warning("The files in the location are another backup's and are left alone")
             else:
-                if (hold := await store.read_hold(backup.metadata.name)) is not None and hold.held:
+                if (hold := await standing_hold(self.scope, backup, store)) is not None:
                     raise Refusal(refusal(backup.metadata.name, hold.reason))
+                if labels.HOLD_COPIED in backup.metadata.annotations:
+                    await store.delete_hold(backup.metadata.name)  # the copy of one that was released
                 trusted = not tenant_of(location.metadata)
                 errors = await self._delete_stored(
                     request, backup, _Opened(store, plugins, read, why), trusted=trusted

@@ -5,14 +5,37 @@ from pinnace.api.velero.backup import Backup
 from pinnace.catalogue.volumes import Place, Way
 from pinnace.controllers.shared.pod_volumes import PodVolumes, volumes_in_repositories
 from pinnace.controllers.shared.scope import Scope
+from pinnace.kube.identity import read_identity
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
+from pinnace.storage.holds import Hold
 
 
 def request_labels(backup: Backup) -> dict[str, str]:
     """The labels of the DeleteBackupRequests for a backup."""
     name = labels.label_value(backup.metadata.name)
     return {labels.BACKUP_NAME: name, labels.BACKUP_UID: backup.metadata.uid}
+
+
+async def holder_here(scope: Scope) -> str:
+    """What names this server in the holds that it copies; empty if its cluster cannot be told from others."""
+    uid = (await read_identity(scope.client)).uid
+    return f"{uid}/{scope.namespace}" if uid else ""
+
+
+async def standing_hold(scope: Scope, backup: Backup, store: BackupStore) -> Hold | None:
+    """The hold of the file beside a Backup that is not held itself; None if there is none.
+
+    A copy of this server's own hold that was released stands no longer: the file goes in a moment.
+
+    Raises:
+        StorageError: the location cannot be read now.
+    """
+    hold = await store.read_hold(backup.metadata.name)
+    if hold is None or not hold.held:
+        return None
+    was_copied = labels.HOLD_COPIED in backup.metadata.annotations
+    return None if was_copied and hold.holder and hold.holder == await holder_here(scope) else hold
 
 
 async def foreign_files(store: BackupStore, backup: Backup) -> bool:
