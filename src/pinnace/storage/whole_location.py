@@ -1,5 +1,6 @@
 """A location as a whole: whether it can be used, and what it holds."""
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -53,9 +54,10 @@ class WholeLocation(LocationFiles):
         """
         if self._lock is None or life >= (default := (await self.bucket_lock()).default):
             return ""
+        hours = math.ceil(default / timedelta(hours=1))
         return (
-            f"the bucket holds every file for {default.days} days, longer than the backup is to live: give it"
-            f" a time to live (--ttl) of at least {default.days * 24}h, or shorten the bucket's default"
+            f"the bucket holds every file for {hours}h, longer than the backup is to live: give it a time to"
+            f" live (--ttl) of at least {hours}h, or shorten the bucket's default"
         )
 
     async def foreign_directories(self) -> list[str]:

@@ -24,6 +24,7 @@ from pinnace.api.schedules.runs import backup_of
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.backup import Backup, BackupStatus
+from pinnace.backup.request import ServerDefaults
 from pinnace.catalogue.reading import plain_list_of
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, velero
@@ -399,7 +400,7 @@ async def test_a_backup_of_rules_is_not_held_for_the_ten_years_that_it_lives(
         bucket = s3.create_bucket("locked", locks=True)
         lock = {**bucket.location_config, "objectLock.mode": "compliance", "objectLock.until": "expiration"}
         await site.add_bucket(bucket, config=lock)
-        await serve(backup_ttl=Duration.hours(3))
+        await serve(defaults=ServerDefaults(backup_ttl=Duration.hours(3)))
         await site.reached("backupstoragelocations", "default", "Available")
         config = {"bucket": bucket.name, "credentialsFile": str(s3.credentials_file)}
         store = open_object_store("aws", {**bucket.location_config, **config})

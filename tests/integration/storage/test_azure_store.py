@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
@@ -18,6 +18,7 @@ from pinnace.storage.azure import requests
 from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import ObjectStore
+from pinnace.storage.object_lock import LockMode, Retention
 from tests.support.stores.conformance import (
     BrokenBodyError,
     Hanging,
@@ -219,3 +220,21 @@ class TestSignedURLs:
 
         async with aiohttp.ClientSession() as session, session.get(URL(url, encoded=True)) as answer:
             assert answer.status == 403
+
+
+async def test_the_emulator_holds_nothing_and_is_refused_for_object_lock(store: AzureStore) -> None:
+    """Its listing of versions and its deletions are as documented all the same."""
+    lock = await store.bucket_lock()
+    assert (lock.is_enabled, "has no object lock" in lock.reason) == (False, True)
+    await store.put("locks/k", b"data")
+    [version] = await store.versions("locks/")
+    assert version.key == "locks/k"
+    assert await store.held_until(version) is None
+
+    await store.delete_version(version)
+
+    assert await store.versions("locks/") == []
+    await store.delete_version(version)
+    retention = Retention(mode=LockMode.GOVERNANCE, until=datetime(2099, 1, 1, tzinfo=UTC))
+    with pytest.raises(StorageError):
+        await store.put_locked("locks/held", b"data", retention)

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
@@ -16,6 +16,7 @@ from hack.cluster.stores.gcs import ACCOUNT, GCSServer
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.interface import ObjectStore
+from pinnace.storage.object_lock import LockMode, Retention
 from tests.support.stores.conformance import (
     BrokenBodyError,
     Hanging,
@@ -200,3 +201,21 @@ async def test_a_signed_url_reads_the_object(store: GCSStore) -> None:
     query = parse_qs(urlsplit(url).query)
     assert query["X-Goog-Expires"] == ["600"]
     assert query["X-Goog-Credential"][0].startswith(f"{ACCOUNT}/")
+
+
+async def test_the_emulator_holds_nothing_and_is_refused_for_object_lock(store: GCSStore) -> None:
+    """Its listing of versions and its deletions are as documented all the same."""
+    lock = await store.bucket_lock()
+    assert (lock.is_enabled, "has no object lock" in lock.reason) == (False, True)
+    await store.put("locks/k", b"data")
+    [version] = await store.versions("locks/")
+    assert version.key == "locks/k"
+    assert await store.held_until(version) is None
+
+    await store.delete_version(version)
+
+    assert await store.versions("locks/") == []
+    await store.delete_version(version)
+    retention = Retention(mode=LockMode.GOVERNANCE, until=datetime(2099, 1, 1, tzinfo=UTC))
+    with pytest.raises(StorageError):
+        await store.put_locked("locks/held", b"data", retention)

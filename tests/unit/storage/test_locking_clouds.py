@@ -176,11 +176,16 @@ async def test_a_store_that_accepts_a_retention_and_keeps_none_is_an_error(scene
 async def test_the_retention_policy_of_a_bucket_of_google_cloud_is_its_default() -> None:
     clock = FakeClock(now=NOW)
     async with locking_gcs(clock) as cloud:
-        cloud.default_seconds = 2 * 86_400
+        cloud.default_seconds = 5400
         store = _gcs(cloud, clock)
         found = await store.bucket_lock()
+        backups = BackupStore(store, Layout("p/"), location="l", clock=clock)
+        refused = await backups.locked(ObjectLock(mode=LockMode.GOVERNANCE)).too_short_a_life(
+            timedelta(hours=1)
+        )
         await store.close()
-    assert (found.is_enabled, found.default) == (True, timedelta(days=2))
+    assert (found.is_enabled, found.default) == (True, timedelta(minutes=90))
+    assert "--ttl) of at least 2h" in refused
 
 
 @pytest.mark.parametrize(
