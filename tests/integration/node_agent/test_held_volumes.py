@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,7 +11,9 @@ import pytest
 from hack.cluster.nodes.cluster import NodeCluster
 from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.aio.clock import SYSTEM_CLOCK
+from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import parse_time
 from pinnace.kube.resources import DATA_UPLOADS, PERSISTENT_VOLUME_CLAIMS
 from pinnace.storage.object_lock import ObjectVersion
 from pinnace.storage.open import open_object_store
@@ -40,15 +42,22 @@ async def held_bucket(node_cluster: NodeCluster) -> AsyncIterator[Bucket]:
             await asyncio.to_thread(server.remove)
 
 
-async def test_moved_data_is_held_restored_and_let_go_when_its_backup_expires(
-    csi_storage: CSICluster, quiet_stage: Stage, held_bucket: Bucket
-) -> None:
-    stage = quiet_stage
-    lock = {**held_bucket.location_config, "objectLock.mode": "compliance"}
-    await stage.site.add_bucket(held_bucket, "held", config=lock)
+@pytest.fixture
+async def held_store(held_bucket: Bucket) -> AsyncIterator[S3Store]:
+    """The same bucket, to look into."""
     settings = {"bucket": held_bucket.name, "credentialsFile": str(held_bucket.server.credentials_file)}
     store = open_object_store("aws", {**held_bucket.location_config, **settings})
     assert isinstance(store, S3Store)
+    yield store
+    await store.close()
+
+
+async def test_moved_data_is_held_restored_and_let_go_when_its_backup_expires(
+    csi_storage: CSICluster, quiet_stage: Stage, held_bucket: Bucket, held_store: S3Store
+) -> None:
+    stage, store = quiet_stage, held_store
+    lock = {**held_bucket.location_config, "objectLock.mode": "compliance"}
+    await stage.site.add_bucket(held_bucket, "held", config=lock)
     options = {
         "features": frozenset({"EnableCSI"}),
         "operation_poll_seconds": 1.0,
@@ -69,11 +78,10 @@ async def test_moved_data_is_held_restored_and_let_go_when_its_backup_expires(
             assert backup["status"]["phase"] == "Completed", backup["status"]
             [upload] = await stage.client.list_all(DATA_UPLOADS, stage.site.namespace)
             assert upload["status"]["phase"] == "Completed"
-            files = await versions_of(store, "site/backups/b/")
-            ends = [await store.held_until(each) for each in files if "-pinnace-" not in each.key]
-            assert {str(end) for end in ends} != {"None"}
-            assert all(end is not None for end in ends)
-            assert len({each.key for each in files}) == len(files), "each file was written once"
+            stored = await versions_of(store, "site/backups/b/")
+            files = [each for each in stored if "-pinnace-writer" not in each.key]
+            assert len({each.key for each in files}) == len(files) > 10, "each file was written once"
+            assert {await store.held_until(each) for each in files} == {expiration(backup)}
             saved = await versions_of(store, "site/kopia/")
             packs = [each for each in saved if each.key.rpartition("/")[2].startswith("p")]
             assert packs
@@ -96,7 +104,11 @@ async def test_moved_data_is_held_restored_and_let_go_when_its_backup_expires(
 
         await eventually(has_no_file)
         assert packs == [each for each in await versions_of(store, "site/kopia/") if each in packs]
-    await store.close()
+
+
+def expiration(backup: JSONObject) -> datetime:
+    """The end of a backup's time to live."""
+    return parse_time(backup["status"]["expiration"])
 
 
 async def versions_of(store: S3Store, prefix: str) -> list[ObjectVersion]:

@@ -203,19 +203,20 @@ async def test_a_signed_url_reads_the_object(store: GCSStore) -> None:
     assert query["X-Goog-Credential"][0].startswith(f"{ACCOUNT}/")
 
 
-async def test_the_emulator_holds_nothing_and_is_refused_for_object_lock(store: GCSStore) -> None:
-    """Its listing of versions and its deletions are as documented all the same."""
+async def test_the_emulator_keeps_a_retention_and_does_not_enforce_it(store: GCSStore) -> None:
+    """Its bucket has no object lock, so a location is refused; the requests are read as they are meant."""
     lock = await store.bucket_lock()
     assert (lock.is_enabled, "has no object lock" in lock.reason) == (False, True)
-    await store.put("locks/k", b"data")
-    [version] = await store.versions("locks/")
-    assert version.key == "locks/k"
-    assert await store.held_until(version) is None
-
-    await store.delete_version(version)
-
-    assert await store.versions("locks/") == []
-    await store.delete_version(version)
+    await store.put("locks/free", b"data")
     retention = Retention(mode=LockMode.GOVERNANCE, until=datetime(2099, 1, 1, tzinfo=UTC))
-    with pytest.raises(StorageError):
-        await store.put_locked("locks/held", b"data", retention)
+    await store.put_locked("locks/held", b"data", retention)
+    await store.put_locked("locks/large", blocks(12), retention)
+
+    versions = await store.versions("locks/")
+    ends = {each.key: await store.held_until(each) for each in versions}
+    for each in versions:
+        await store.delete_version(each)
+        await store.delete_version(each)
+
+    assert ends == {"locks/free": None, "locks/held": retention.until, "locks/large": retention.until}
+    assert await store.versions("locks/") == []
