@@ -28,7 +28,6 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import StorageError
 from pinnace.storage.holds import Hold
 
 log = get_logger(__name__)
@@ -59,7 +58,7 @@ class HoldCopies:
                 self._enqueue(Key.of(obj))
 
     async def reconcile(self, key: Key) -> Result:
-        """One pass over one Backup."""
+        """One pass over one Backup. Raises StorageError: the location cannot be read or written now."""
         client = self._scope.client
         try:
             obj = await client.get(BACKUPS, key.name, key.namespace)
@@ -77,12 +76,8 @@ class HoldCopies:
             if not (holder := await holder_here(self._scope)):
                 log.warning("Hold is not copied, as the uid of namespace kube-system cannot be read")
                 return DONE
-            try:
-                async with self._locations.open(location) as store:
-                    is_done = await self._settle(obj, backup, store, holder)
-            except StorageError as error:
-                log.warning("Hold cannot be copied into the location", location=location, error=error)
-                return DONE
+            async with self._locations.open(location) as store:
+                is_done = await self._settle(obj, backup, store, holder)
             return await self._note(obj) if is_done else DONE
 
     async def _settle(self, obj: JSONObject, backup: Backup, store: BackupStore, holder: str) -> bool:

@@ -15,6 +15,7 @@ from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, NAMESPACES
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
+from pinnace.storage.errors import StorageError
 from pinnace.storage.holds import Hold
 from tests.unit.controllers.fakes import NAMESPACE, Cached, World, key
 
@@ -156,6 +157,16 @@ async def test_where_nothing_can_be_copied_nothing_is_noted(tmp_path: Path, what
 
     assert labels.HOLD_COPIED not in scene.notes
     assert await scene.hold() is None
+
+
+async def test_a_location_that_cannot_be_written_now_is_an_error_that_is_tried_again(scene: Scene) -> None:
+    scene.notes[labels.HOLD] = "audit"
+    (scene.world.folder / "bucket-default").rename(scene.world.folder / "away")
+    with pytest.raises(StorageError):
+        await scene.run()
+    (scene.world.folder / "away").rename(scene.world.folder / "bucket-default")
+    await scene.run()
+    assert scene.notes[labels.HOLD_COPIED] == "audit"
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["released here", "held by somebody else"])
