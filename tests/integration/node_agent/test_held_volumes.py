@@ -22,9 +22,9 @@ from tests.support.cluster.csi_cluster import CLASS, CSICluster
 from tests.support.cluster.pods import busybox_pod
 from tests.support.servers.sites import running
 from tests.support.volumes.node_stages import FILES, Stage
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
-LIFE_SECONDS = 150
+LIFE_SECONDS = 100
 _FILES = FILES.replace("chmod 600 one; chmod 4755", "chmod 755").replace("chown 1234:5678 deep/er", ":")
 """Those that the driver of the tests keeps as they are in its snapshots."""
 
@@ -97,7 +97,12 @@ async def test_moved_data_is_held_restored_and_let_go_when_its_backup_expires(
             await stage.pod("p")
             assert await stage.content("p", "data") == before
             await stage.delete_pod("p")  # the kubelet gives its volume back while the driver runs
-            await stage.site.gone("backups", "b")
+
+            async def is_gone() -> bool:
+                found = await stage.client.list_all(stage.kind("backups"), stage.site.namespace)
+                return found == []
+
+            await eventually(is_gone, timeout_seconds=LIFE_SECONDS + PATIENCE_SECONDS)
 
         async def has_no_file() -> bool:
             return await store.versions("site/backups/") == []
