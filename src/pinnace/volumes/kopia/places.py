@@ -18,7 +18,7 @@ from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.gcs import GCP_PROVIDER
 from pinnace.storage.layout import clean_bucket, clean_prefix
-from pinnace.storage.object_lock import object_lock_of
+from pinnace.storage.object_lock import LOCK_MODE, LockMode, object_lock_of
 from pinnace.storage.providers import qualified_provider
 from pinnace.storage.s3 import AWS_PROVIDER
 from pinnace.volumes.uploader.errors import IdentifierError
@@ -108,6 +108,8 @@ class RepositoryHold(msgspec.Struct, frozen=True, kw_only=True):
     hours: int
 
 
+_LOCKED_ONLY: Final = (AZURE_PROVIDER, GCP_PROVIDER)
+"""Where kopia 0.21 holds files in the store's locked mode, whatever mode it is given."""
 HELD_HOURS: Final = 720
 """Where files of a location are held until their backup expires, which a repository of many has no time of:
 the default time to live of backups."""
@@ -117,7 +119,8 @@ def hold_of(location: BackupStorageLocation) -> RepositoryHold | None:
     """How long the repositories of a location are held; None for not at all.
 
     Raises:
-        IdentifierError: the location's settings of object lock cannot be read.
+        IdentifierError: the location's settings of object lock cannot be read, or kopia would hold its files
+            longer than asked: in Azure and Google Cloud Storage it knows one mode alone.
     """
     try:
         lock = object_lock_of(location.spec.config)
@@ -125,6 +128,12 @@ def hold_of(location: BackupStorageLocation) -> RepositoryHold | None:
         raise IdentifierError(str(error)) from error
     if lock is None:
         return None
+    if lock.mode != LockMode.COMPLIANCE and qualified_provider(location.spec.provider or "") in _LOCKED_ONLY:
+        raise IdentifierError(
+            f"config.{LOCK_MODE} is {lock.mode}, and kopia holds files in Azure and Google Cloud Storage so"
+            f" that nobody can delete them: set it to {LockMode.COMPLIANCE} if that is wanted, or save volumes"
+            " in another location"
+        )
     hours = HELD_HOURS if lock.period is None else math.ceil(lock.period / timedelta(hours=1))
     return RepositoryHold(mode=lock.mode, hours=hours)
 
