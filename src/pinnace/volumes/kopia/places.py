@@ -131,8 +131,8 @@ def hold_of(location: BackupStorageLocation) -> RepositoryHold | None:
     if lock.mode != LockMode.COMPLIANCE and qualified_provider(location.spec.provider or "") in _LOCKED_ONLY:
         raise IdentifierError(
             f"config.{LOCK_MODE} is {lock.mode}, and kopia holds files in Azure and Google Cloud Storage so"
-            f" that nobody can delete them: set it to {LockMode.COMPLIANCE} if that is wanted, or save data of"
-            " volumes in another location"
+            f" that nobody can delete them: set it to {LockMode.COMPLIANCE} if that is wanted, or save data"
+            " of volumes in another location"
         )
     hours = HELD_HOURS if lock.period is None else math.ceil(lock.period / timedelta(hours=1))
     return RepositoryHold(mode=lock.mode, hours=hours)
