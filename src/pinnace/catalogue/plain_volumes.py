@@ -4,12 +4,12 @@ It names data, not what the data is of: no claim, no pod, no object. Whoever can
 it, as the lists of a plain backup; so it is checked like those, and nothing else is done by it.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
 import msgspec
 
+from pinnace.api import labels
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.catalogue.pod_volumes import saved_volume
 from pinnace.catalogue.snapshots import csi_volume, native_snapshots
@@ -37,16 +37,27 @@ class _Repository(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_f
     namespace: _Namespace
     snapshots: list[_Id]
 
+    def __post_init__(self) -> None:
+        _check_printable(self.uploader, *self.snapshots)
+
 
 class _CSISnapshot(
     msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """As `StoredSnapshot`; the Secret and the labels are what its driver deletes it by."""
+    """What its driver deletes it by.
+
+    Attributes:
+        deletion_secret: as in `StoredSnapshot`.
+        managed_by: the node whose csi-snapshotter looks after it; empty for all others.
+    """
 
     driver: _Id
     handle: _Id
     deletion_secret: tuple[_Id, _Id] | None = None
-    manager_label: dict[_Label, _Label] = {}
+    managed_by: _Label = ""
+
+    def __post_init__(self) -> None:
+        _check_printable(self.driver, self.handle, *(self.deletion_secret or ()), self.managed_by)
 
 
 class _NativeSnapshot(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -54,6 +65,9 @@ class _NativeSnapshot(msgspec.Struct, rename="camel", kw_only=True, forbid_unkno
 
     id: _Id
     location: _Label
+
+    def __post_init__(self) -> None:
+        _check_printable(self.id, self.location)
 
 
 class _PlainList(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -82,7 +96,7 @@ def encode_plain_list(volumes: Iterable[SavedVolume]) -> bytes:
                         driver=stored.driver,
                         handle=stored.handle,
                         deletion_secret=stored.deletion_secret,
-                        manager_label=dict(stored.manager_label),
+                        managed_by=stored.manager_label.get(labels.CSI_MANAGED_BY, ""),
                     )
                 )
             case VolumeSnapshot() as native:
@@ -108,10 +122,13 @@ def decode_plain_list(data: bytes) -> list[SavedVolume]:
         raise PlainListError(str(error)) from None
     if found.version != _VERSION:
         raise PlainListError(f"it is of version {found.version}, which this program does not know")
-    volumes = list(_volumes(found))
-    if any(not re.fullmatch(r"[\x21-\x7e]+", volume.snapshot) for volume in volumes if volume.snapshot):
-        raise PlainListError("an id in it has blanks, or characters that are not ASCII")
-    return volumes
+    return list(_volumes(found))
+
+
+def _check_printable(*texts: str) -> None:
+    """Refuse what a message or a log would not show as it is. Raises ValueError."""
+    if not all(text.isprintable() for text in texts):
+        raise ValueError("an id or a name in it has characters that cannot be shown")
 
 
 def _volumes(found: _PlainList) -> Iterator[SavedVolume]:
@@ -130,7 +147,7 @@ def _volumes(found: _PlainList) -> Iterator[SavedVolume]:
                 driver=csi.driver,
                 handle=csi.handle,
                 deletion_secret=csi.deletion_secret,
-                manager_label=csi.manager_label,
+                manager_label={labels.CSI_MANAGED_BY: csi.managed_by} if csi.managed_by else {},
             )
         )
     for repository in found.repositories:

@@ -10,6 +10,7 @@ import pytest
 
 from pinnace.age.recipients import parse_recipients
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.catalogue.plain_volumes import PlainListError, decode_plain_list, encode_plain_list
@@ -24,7 +25,7 @@ from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.encryption import Encryption
 from pinnace.storage.errors import UnreadableObject
 from pinnace.storage.filesystem.store import FilesystemStore
-from pinnace.storage.key_opening import IdentityMissing
+from pinnace.storage.key_opening import AgePluginFailed, IdentityMissing, IdentityRefused
 from pinnace.storage.layout import Layout
 from pinnace.storage.own_settings import Signatures
 from tests.unit.catalogue.ways import NAME, by_csi, by_pod, file_of, saved, upload, uploading
@@ -128,6 +129,22 @@ def test_a_forged_list_is_refused_as_a_whole(repository: object) -> None:
         decode_plain_list(orjson.dumps({"version": 1, "repositories": [good, repository]}))
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"handle": ""},
+        {"handle": "h\u202e"},
+        {"deletionSecret": ["kube-system"]},
+        {"labels": {"velero.io/backup-name": "another"}},
+    ],
+    ids=["no handle", "hidden characters", "half a Secret", "labels"],
+)
+def test_a_forged_csi_snapshot_is_refused(more: JSONObject) -> None:
+    forged = {"driver": "d", "handle": "h", **more}
+    with pytest.raises(PlainListError):
+        decode_plain_list(orjson.dumps({"version": 1, "csiSnapshots": [forged]}))
+
+
 def test_a_program_that_is_not_known_has_its_data_elsewhere() -> None:
     document = {"version": 1, "repositories": [{"uploader": "acme", "namespace": "shop", "snapshots": ["x"]}]}
     (volume,) = decode_plain_list(orjson.dumps(document))
@@ -198,8 +215,17 @@ async def test_a_backup_that_is_cut_short_keeps_the_list_that_it_was_parked_with
     ]
 
 
-@pytest.mark.parametrize("error", [KMSRefused("AccessDenied"), KMSUnavailable("it is away")])
-async def test_a_key_of_a_service_that_does_not_open_it_is_no_obstacle(
+@pytest.mark.parametrize(
+    "error",
+    [
+        IdentityRefused("b1.tar.gz", "none opens it"),
+        KMSRefused("AccessDenied"),
+        KMSUnavailable("it is away"),
+        AgePluginFailed("there is no token"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_key_that_does_not_open_it_is_no_obstacle(
     encrypted: Encrypted, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await encrypted.put(encrypted.writer, snapshots=[NATIVE])
@@ -213,8 +239,8 @@ async def test_a_key_of_a_service_that_does_not_open_it_is_no_obstacle(
 
     (encrypted.folder / f"bucket/backups/{NAME}/{NAME}-pinnace-volumes.json").unlink()
     # What passes is waited for, and what does not needs another key.
-    wanted = KMSUnavailable if isinstance(error, KMSUnavailable) else IdentityMissing
-    with pytest.raises(wanted):
+    passes = isinstance(error, KMSUnavailable | AgePluginFailed)
+    with pytest.raises(type(error) if passes else IdentityMissing):
         await read_deletable(store, NAME, None)
 
 
