@@ -34,6 +34,7 @@ ENVIRONMENT = {
     "PINNACE_LOCATION": "The location to work on without a server, as `--location`; an empty flag undoes it.",
     "PINNACE_RECIPIENTS": "Public keys that backups without a server are encrypted to.",
     "PINNACE_KMS_KEYS": "Keys in a KMS or in Vault that open them, too.",
+    "PINNACE_HIDE_DETAILS": "If `true`, their labels, namespaces and counts are encrypted as well.",
     "PINNACE_SIGNING_KEY_FILE": "The private key that signs backups without a server.",
     "PINNACE_SIGNER": "The key in a KMS, in Vault or in an HSM that signs them instead.",
     "PINNACE_SIGNER_PUBLIC_KEY": "The public key of that.",

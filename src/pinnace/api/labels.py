@@ -115,6 +115,8 @@ SIZE_BYTES: Final = "pinnace.io/size-bytes"
 ENCRYPTED: Final = "pinnace.io/encrypted"
 """Annotation of a Backup in a location whose other files are encrypted, `true`; whoever can write there can
 remove it. (ADR 124)"""
+HIDDEN_DETAILS: Final = "pinnace.io/hidden-details"
+"""Annotation of a Backup whose location shows what lists and deletions need and no more, `true`. (ADR 124)"""
 INITIALIZE_REPOSITORY: Final = "pinnace.io/initialize"
 """Annotation of a BackupRepository: the uid of the backup that needs it, so that it may be created in the
 location. (ADR 020)"""

@@ -131,9 +131,9 @@ class LocationBackend:
     async def _backup_metadata(self, name: str) -> bytes:
         """The metadata of a backup, finished or waiting for operations. Raises ObjectNotFound."""
         try:
-            return await self.store.get_metadata(name)
+            return await self.store.full_metadata(name)
         except ObjectNotFound:
-            return await self.store.parked().get_metadata(name)
+            return await self.store.parked().full_metadata(name)
 
     async def absence(self) -> str:
         return ""

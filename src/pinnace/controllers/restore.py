@@ -101,6 +101,12 @@ class ClusterBackups:
         try:
             backup = decode(Backup, await self._scope.client.get(BACKUPS, name, self._scope.namespace))
             what = f'BackupStorageLocation.velero.io "{backup.spec.storage_location}"'
+            if labels.HIDDEN_DETAILS in backup.metadata.annotations:
+                raise BackupLookupError(
+                    f"the details of backup {name} are hidden in its location (encryption.hideDetails), and a"
+                    " server does not open them: restore it by `restore create --location URL --identity-file"
+                    " FILE`"
+                )
             location = await self._locations.location(location_of(backup))
             with self._slot.lent():
                 if problem := await self._availability.problem(location):

@@ -1,6 +1,7 @@
 """Reads the files of a backup."""
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from copy import copy
 from pathlib import Path
 from typing import Self
@@ -16,13 +17,22 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
 from pinnace.api.volume_info import BackupVolumeInfo
+from pinnace.kms.errors import KMSError
 from pinnace.signing.errors import SigningError
 from pinnace.signing.keys import PublicKey
 from pinnace.storage.documents import StoredObjects, TreeDocument, object_of
+from pinnace.storage.encoding import decompress_stream
 from pinnace.storage.encryption import MOST_KEY_FILE_BYTES
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
+from pinnace.storage.hidden_details import hides_details, is_plain_part
 from pinnace.storage.holds import MOST_BYTES, UNREADABLE, UNTRUSTED, Hold, decode_hold
-from pinnace.storage.interface import VersionedStore, read_all, save_stream
+from pinnace.storage.interface import VersionedStore, read_all, save_stream, within
+from pinnace.storage.key_opening import (
+    AgePluginFailed,
+    EncryptionBroken,
+    IdentityMissing,
+    IdentityRefused,
+)
 from pinnace.storage.location_files import LocationFiles
 from pinnace.storage.manifest import Manifest
 from pinnace.storage.newest import Link, links_of
@@ -89,6 +99,37 @@ class BackupReading(LocationFiles):
         """`velero-backup.json` as it is stored. Raises ObjectNotFound if there is no such backup."""
         return await self._read_metadata(self._layout.backup_metadata(backup))
 
+    async def full_metadata(self, backup: str) -> bytes:
+        """`velero-backup.json` with its hidden details, if these can be opened.
+
+        Raises:
+            ObjectNotFound: there is no such backup.
+            EncryptionBroken: the details are gone, damaged, or of another backup.
+        """
+        public = await self.get_metadata(backup)
+        key = self._layout.backup_details(backup)
+        if not hides_details(public) or not self._sealed.may_open(key):
+            return public
+        limit_bytes = self._limits.metadata_bytes
+        try:
+            async with (
+                self._sealed.open(self._files, key) as stream,
+                aclosing(decompress_stream(stream, key=key)) as content,
+            ):
+                details = await within(content, key, limit_bytes=limit_bytes)
+        except (IdentityMissing, IdentityRefused, AgePluginFailed, KMSError):
+            return public
+        except ObjectNotFound:
+            raise EncryptionBroken(
+                key, "the details of the backup are gone: get the file back from a copy of the bucket"
+            ) from None
+        self._check_memory(key, details)
+        if not is_plain_part(public, details):
+            raise EncryptionBroken(
+                key, "it is not of the backup that velero-backup.json describes: somebody has changed that"
+            )
+        return details
+
     async def metadata_version(self, backup: str) -> str:
         """The version of the metadata file; empty if the store has no versions. Raises ObjectNotFound."""
         if not isinstance(self._store, VersionedStore):
@@ -96,16 +137,16 @@ class BackupReading(LocationFiles):
         return await self._store.version(self._layout.backup_metadata(backup))
 
     async def read_backup(self, backup: str) -> Backup:
-        """The Backup object. Raises UnreadableObject if it is of another kind or damaged."""
+        """The Backup object, as `full_metadata`. Raises UnreadableObject: of another kind, or damaged."""
         try:
-            return decode(Backup, await self.get_metadata(backup), require_kind=True)
+            return decode(Backup, await self.full_metadata(backup), require_kind=True)
         except DecodeError as error:
             raise UnreadableObject(self._layout.backup_metadata(backup), str(error)) from error
 
     async def read_raw_backup(self, backup: str) -> JSONObject:
-        """The Backup as it is stored, with fields of other versions. Raises UnreadableObject."""
+        """The Backup, as `full_metadata`, with fields of other versions. Raises UnreadableObject."""
         key = self._layout.backup_metadata(backup)
-        data = await self.get_metadata(backup)
+        data = await self.full_metadata(backup)
         try:
             return object_of(orjson.loads(data))
         except ValueError as error:

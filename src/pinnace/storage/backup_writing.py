@@ -30,6 +30,7 @@ from pinnace.storage.backup_files import (
 )
 from pinnace.storage.backup_reading import BackupReading
 from pinnace.storage.checked_files import SignatureRefused
+from pinnace.storage.encoding import compress
 from pinnace.storage.errors import (
     BackupExists,
     BackupHeld,
@@ -41,6 +42,7 @@ from pinnace.storage.errors import (
     UnreadableObject,
     combined,
 )
+from pinnace.storage.hidden_details import without_details
 from pinnace.storage.holds import Hold
 from pinnace.storage.interface import save_stream
 from pinnace.storage.location_files import StoredUnchecked
@@ -194,8 +196,17 @@ class BackupWriting(BackupReading):
             )
             if path is not None
         }
-        metadata = mark_encrypted(files.metadata) if is_encrypted else files.metadata
-        await self._put_all(files.name, {**whole_files, **side_files}, metadata, upload)
+        metadata, details = files.metadata, dict[str, bytes]()
+        if is_encrypted:
+            metadata, details = self._split(files.name, metadata)
+        await self._put_all(files.name, {**whole_files, **side_files, **details}, metadata, upload)
+
+    def _split(self, backup: str, metadata: bytes) -> tuple[bytes, dict[str, bytes]]:
+        """The metadata of an encrypted backup as it is stored, and the file of what is hidden in it."""
+        marked = mark_encrypted(metadata)
+        if not self._sealed.hides_details:
+            return marked, {}
+        return without_details(marked), {self._layout.backup_details(backup): compress(marked)}
 
     async def _put_key(self, backup: str, upload: "_Upload") -> bool:
         """Store the key file of a backup that begins, if it is to be encrypted, and return whether it is.
@@ -523,7 +534,9 @@ class BackupWriting(BackupReading):
         changed = await in_thread(files.encoded, self._layout, backup)
         manifest = await parked.manifest(backup)
         signed = {own + name for name in manifest.files} if manifest is not None else set()
-        not_taken = {*changed, self._layout.backup_metadata(backup), self._layout.backup_manifest(backup)}
+        layout = self._layout
+        made = (layout.backup_metadata(backup), layout.backup_manifest(backup), layout.backup_details(backup))
+        not_taken = {*changed, *made}
         for number, key in enumerate(sorted({*await self._store.list_keys(own), *signed})):
             target = directory + key.removeprefix(own)
             if target not in not_taken:
@@ -533,8 +546,10 @@ class BackupWriting(BackupReading):
         # Of a process that died here before.
         await self._abort_uploads(directory)
         upload = self._upload(lock_end(metadata), claim, impatient(), lambda _: None)
-        if await self._put_parked_keys(backup, final, upload, opened=bool(changed)):
-            encoded = mark_encrypted(encoded)
+        opened = bool(changed) or self._sealed.hides_details
+        if await self._put_parked_keys(backup, final, upload, opened=opened):
+            encoded, details = self._split(backup, encoded)
+            changed |= details
         final |= changed
         log = final.pop(self._layout.target(DownloadTargetKind.BACKUP_LOG, backup), None)
         await self._put_log(backup, log, upload)

@@ -14,7 +14,8 @@ from pinnace.age.identities import MOST_WRAPPED_BYTES, Identities
 from pinnace.age.recipients import Recipient, parse_recipients, wrap_for_all
 from pinnace.kms.uris import KMSKey, parse_keys
 from pinnace.storage.errors import StoreConfigError
-from pinnace.storage.own_settings import KMS_KEYS, RECIPIENTS
+from pinnace.storage.own_settings import HIDE_DETAILS, KMS_KEYS, RECIPIENTS
+from pinnace.storage.settings import parse_bool
 
 if TYPE_CHECKING:  # cryptography is loaded where something is encrypted only
     from pinnace.age.x25519 import X25519Identity
@@ -36,12 +37,14 @@ class Encryption(msgspec.Struct, frozen=True, kw_only=True):
             these, plain backups are made.
         identities: open the backups that are read.
         kms_access: the rights to keys of services, for writing and reading; made when it is needed.
+        hides_details: the metadata of backups that are made have a plain part only. (`hidden_details`)
     """
 
     recipients: tuple[Recipient, ...] = ()
     kms_keys: tuple[KMSKey, ...] = ()
     identities: Identities | None = None
     kms_access: "Callable[[], KMSAccess] | None" = None
+    hides_details: bool = False
 
     @property
     def encrypts(self) -> bool:
@@ -74,6 +77,19 @@ def kms_keys_of(config: Mapping[str, str]) -> tuple[KMSKey, ...]:
     if len(keys) > MOST_KMS_KEYS:
         raise StoreConfigError(f"config.{KMS_KEYS} names more than {MOST_KMS_KEYS} keys")
     return keys
+
+
+def hides_details_of(config: Mapping[str, str]) -> bool:
+    """Whether the settings of a location hide the details of its backups. Raises StoreConfigError."""
+    hides = parse_bool(config.get(HIDE_DETAILS, ""))
+    if hides is None:
+        raise StoreConfigError(f"config.{HIDE_DETAILS} is {config[HIDE_DETAILS]!r}: write true or false")
+    if hides and not (config.get(RECIPIENTS) or config.get(KMS_KEYS)):
+        raise StoreConfigError(
+            f"config.{HIDE_DETAILS} hides nothing in plain backups: give config.{RECIPIENTS} or"
+            f" config.{KMS_KEYS} as well"
+        )
+    return hides
 
 
 async def key_file(

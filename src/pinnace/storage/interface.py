@@ -290,12 +290,17 @@ async def read_all(store: ObjectStore, key: str, *, limit_bytes: int) -> bytes:
         ObjectNotFound: there is no such object.
         UnreadableObject: it is larger than `limit_bytes`; a bucket's owner is not trusted with our memory.
     """
+    async with store.get(key) as stream:
+        return await within(stream, key, limit_bytes=limit_bytes)
+
+
+async def within(stream: AsyncIterable[bytes], key: str, *, limit_bytes: int) -> bytes:
+    """The whole of a stream in memory. Raises UnreadableObject: it is larger than `limit_bytes`."""
     blocks: list[bytes] = []
     size_bytes = 0
-    async with store.get(key) as stream:
-        async for block in stream:
-            size_bytes += len(block)
-            if size_bytes > limit_bytes:
-                raise UnreadableObject(key, f"larger than {limit_bytes} bytes")
-            blocks.append(block)
+    async for block in stream:
+        size_bytes += len(block)
+        if size_bytes > limit_bytes:
+            raise UnreadableObject(key, f"larger than {limit_bytes} bytes")
+        blocks.append(block)
     return b"".join(blocks)

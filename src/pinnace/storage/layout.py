@@ -142,6 +142,10 @@ class Layout(msgspec.Struct, frozen=True):
         """The list of an encrypted backup's data outside of its files. Velero ignores it. (ADR 124)"""
         return f"{self.backup_directory(backup)}{backup}-pinnace-volumes.json"
 
+    def backup_details(self, backup: str) -> str:
+        """The whole Backup, encrypted, where its metadata has a part of it. Velero ignores it. (ADR 124)"""
+        return f"{self.backup_directory(backup)}{backup}-pinnace-details.json.gz"
+
     def signs_for_itself(self, backup: str, key: str) -> bool:
         """Whether a file of a backup comes or changes after the manifest was made, or is the manifest."""
         if self.parked and key == self.target("BackupItemOperations", backup):

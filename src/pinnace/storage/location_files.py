@@ -242,10 +242,14 @@ class LocationFiles:
 
     async def _read_metadata(self, key: str) -> bytes:
         data = await self._files.read(key, limit_bytes=self._limits.metadata_bytes)
-        if most_memory(data) > self._limits.metadata_memory_bytes:
-            most = self._limits.metadata_memory_bytes
-            raise UnreadableObject(key, f"its content takes more than {most} bytes of memory")
+        self._check_memory(key, data)
         return data
+
+    def _check_memory(self, key: str, metadata: bytes) -> None:
+        """Raise UnreadableObject for metadata that would take too much memory."""
+        most = self._limits.metadata_memory_bytes
+        if most_memory(metadata) > most:
+            raise UnreadableObject(key, f"its content takes more than {most} bytes of memory")
 
     async def _read_results(self, key: str) -> JSONObject | None:
         found = await self._read(key, TreeDocument(most_bytes=MOST_RESULTS_BYTES))

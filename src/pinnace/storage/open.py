@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.encryption import Encryption, kms_keys_of, recipients_of
+from pinnace.storage.encryption import Encryption, hides_details_of, kms_keys_of, recipients_of
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
@@ -131,6 +131,7 @@ def open_backup_store(
     encryption = Encryption(
         recipients=recipients_of(location.spec.config, is_tenants=bool(tenant_of(location.metadata))),
         kms_keys=kms_keys_of(location.spec.config),
+        hides_details=hides_details_of(location.spec.config),
         kms_access=partial(_kms_access, location, credentials_file, environ, own_networks),
     )
     store = open_object_store(

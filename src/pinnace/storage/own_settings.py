@@ -36,13 +36,25 @@ RECIPIENTS: Final = "encryption.recipients"
 KMS_KEYS: Final = "encryption.kms"
 """URIs of keys in key management services that the keys of backups are wrapped by, separated likewise."""
 
+HIDE_DETAILS: Final = "encryption.hideDetails"
+"""Whether labels, namespaces and counts are encrypted, which lists of backups show without an identity."""
+
 REPOSITORY_SECRET: Final = "repositories.passwordSecret"  # noqa: S105 - where the password is
 """The Secret with the password of the location's repositories of volumes, in place of the server's."""
 
 _SIGNING: Final = frozenset({TRUSTED_KEYS, KEY_FILE, KEY_SECRET, SIGNER, PUBLIC_KEY, REQUIRE_SIGNATURE})
-OWN_SETTINGS: Final = _SIGNING | {RECIPIENTS, KMS_KEYS, REPOSITORY_SECRET}
+OWN_SETTINGS: Final = _SIGNING | {RECIPIENTS, KMS_KEYS, HIDE_DETAILS, REPOSITORY_SECRET}
 """What no store is given."""
-URL_SETTINGS: Final = (TRUSTED_KEYS, KEY_FILE, SIGNER, PUBLIC_KEY, REQUIRE_SIGNATURE, RECIPIENTS, KMS_KEYS)
+URL_SETTINGS: Final = (
+    TRUSTED_KEYS,
+    KEY_FILE,
+    SIGNER,
+    PUBLIC_KEY,
+    REQUIRE_SIGNATURE,
+    RECIPIENTS,
+    KMS_KEYS,
+    HIDE_DETAILS,
+)
 """Those that a location's URL may have."""
 ENVIRONMENT: Final = {
     "PINNACE_SIGNING_KEY_FILE": KEY_FILE,
@@ -52,6 +64,7 @@ ENVIRONMENT: Final = {
     "PINNACE_REQUIRE_SIGNATURE": REQUIRE_SIGNATURE,
     "PINNACE_RECIPIENTS": RECIPIENTS,
     "PINNACE_KMS_KEYS": KMS_KEYS,
+    "PINNACE_HIDE_DETAILS": HIDE_DETAILS,
 }
 """Variables that stand for settings of a location without a server, also of a folder, which has no URL."""
 DEFAULT_SECRET_KEY: Final = "signing-key.pem"  # noqa: S105 - the name of a key in a Secret

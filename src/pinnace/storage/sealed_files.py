@@ -98,6 +98,16 @@ class SealedFiles:
         """Whether backups that are made are encrypted."""
         return self._encryption.encrypts
 
+    @property
+    def hides_details(self) -> bool:
+        """Whether the metadata of backups that are made have a plain part only."""
+        return self._encryption.hides_details
+
+    def may_open(self, key: str) -> bool:
+        """Whether an encrypted file may be opened, as far as this is known without a request."""
+        owner = self._owner(key)
+        return self._encryption.is_used or (owner is not None and owner.directory in self._identities)
+
     async def new_key(self, owner: KeyOwner) -> "tuple[X25519Identity, bytes] | None":
         """Make a key for a backup that begins, and the content of its key file; None for a plain one.
 

@@ -167,3 +167,47 @@ async def test_recipients_that_cannot_be_read_stop_a_backup_before_it_begins(
     assert outcome.code != 0
     assert outcome.err.count("config.encryption.recipients: ") == 1, outcome
     assert not exists(location)
+
+
+async def test_hidden_details_are_read_by_the_identity_alone_and_a_deletion_needs_none(
+    pinnace: Pinnace,
+    pinnace_for: MakePinnace,
+    world: str,
+    location: Path,
+    key_file: Path,
+    client: KubeClient,
+) -> None:
+    sealing = pinnace_for(
+        str(location),
+        environ={"PINNACE_RECIPIENTS": str(IDENTITY.recipient), "PINNACE_HIDE_DETAILS": "true"},
+    )
+    created = await sealing(
+        "backup", "create", "b1", "--include-namespaces", world, "--labels", "team=secret"
+    )
+    assert (created.code, created.told) == (0, ""), created
+    files = {path.name: path.read_bytes() for path in (location / "backups" / "b1").iterdir()}
+    for name in ("velero-backup.json", "b1-pinnace-volumes.json", "b1-pinnace-keys.json"):
+        assert world.encode() not in files[name], name
+        assert b"secret" not in files[name], name
+
+    listed = await pinnace("backup", "get")
+    assert (listed.code, "Completed" in listed.out) == (0, True), listed
+    described = await pinnace("backup", "describe", "b1")
+    assert world not in described.out, described
+    assert "encrypted; give an identity" in described.out, described
+    assert "Namespaces" not in described.out, described
+    identity = ("--identity-file", str(key_file))
+    described = await pinnace(*identity, "backup", "describe", "b1")
+    assert (described.code, world in described.out, "team=secret" in described.out) == (0, True, True)
+
+    target = f"{world}-back"
+    restore = ("restore", "create", "r1", "--from-backup", "b1", "--namespace-mappings", f"{world}:{target}")
+    refused = await pinnace(*restore)
+    assert (refused.code != 0, "no identity was given" in refused.err) == (True, True), refused
+    restored = await pinnace(*identity, *restore)
+    assert restored.code == 0, restored
+    assert (await client.get(SECRETS, "password", target))["data"] == {"password": ENCODED_PASSWORD}
+    await client.delete(NAMESPACES, target)
+
+    assert (await pinnace("backup", "delete", "b1", "--confirm")).code == 0
+    assert not exists(location / "backups" / "b1")

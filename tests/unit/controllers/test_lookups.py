@@ -133,7 +133,9 @@ async def test_a_restore_says_what_of_its_source_is_missing(world: World) -> Non
     lookups = ClusterBackups(world.scope, world.locations)
     texts = {}
     world.cluster.add("backups", "new", spec={"storageLocation": ""})
-    for name in ("backup-1", "no-location", "broken", "odd", "new"):
+    hidden = {"pinnace.io/hidden-details": "true"}
+    world.cluster.add("backups", "hidden", spec={"storageLocation": "broken"}, annotations=hidden)
+    for name in ("backup-1", "no-location", "broken", "odd", "new", "hidden"):
         with pytest.raises(BackupLookupError) as caught:
             await lookups.backup(name)
         texts[name] = str(caught.value)
@@ -144,6 +146,8 @@ async def test_a_restore_says_what_of_its_source_is_missing(world: World) -> Non
         "broken": "unable to locate ObjectStore plugin named velero.io/nobody",
         "odd": "Backup: spec.storageLocation: Expected `str`, got `int`",
         "new": "backup new has not begun, its phase is New: wait for its end",
+        "hidden": "the details of backup hidden are hidden in its location (encryption.hideDetails), and a"
+        " server does not open them: restore it by `restore create --location URL --identity-file FILE`",
     }
 
 

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
 
+from pinnace.api.labels import HIDDEN_DETAILS
 from pinnace.api.phases import BackupPhase
 from pinnace.archive.errors import ArchiveError
 from pinnace.catalogue.reading import read_deletable
@@ -111,10 +112,12 @@ class _LeftSnapshots:
 async def _may_have_left_some(location: LocationBackend, backup: str) -> bool:
     """Whether snapshots of a backup may be in the cluster though its files name none."""
     try:
-        status = (await location.store.read_backup(backup)).status
+        stored = await location.store.read_backup(backup)
     except StorageError:
         return True  # without a readable record the backup has not ended well
-    return status.phase != BackupPhase.COMPLETED or status.csi_volume_snapshots_attempted > 0
+    if HIDDEN_DETAILS in stored.metadata.annotations:
+        return True  # the count is hidden
+    return stored.status.phase != BackupPhase.COMPLETED or stored.status.csi_volume_snapshots_attempted > 0
 
 
 def _local_run(settings: Settings, location: LocationBackend, client: KubeClient) -> LocalRun:

@@ -38,9 +38,16 @@ def describe_backup(backup: JSONObject, found: DescribedBackup, view: View) -> s
     parts.failure_reason(sheet, made.head)
     parts.validation_errors(sheet, made.head)
     sheet.line()
-    _results(sheet, made.head, found.results or {}, exact=view.details)
-    sheet.line()
-    template_block(sheet, made.template)
+    if cells.hides_details(backup):
+        sheet.field("Details", "encrypted; give an identity (--identity-file FILE) to see them")
+        sheet.line()
+        sheet.field("Storage Location", made.template.storage_location)
+        sheet.line()
+        sheet.field("TTL", made.template.ttl)
+    else:
+        _results(sheet, made.head, found.results or {}, exact=view.details)
+        sheet.line()
+        template_block(sheet, made.template)
     sheet.line()
     _status(sheet, made)
     if view.details:

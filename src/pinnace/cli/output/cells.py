@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.labels import SIZE_BYTES
+from pinnace.api.labels import HIDDEN_DETAILS, SIZE_BYTES
 from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject, member, text
 from pinnace.api.selection.selectors import Selector
@@ -29,6 +29,16 @@ def name(obj: JSONObject) -> str:
 def field(*path: str, absent: str = "") -> Cell:
     """The cell with the value at a path, or `absent` where there is none."""
     return lambda obj: str(member(obj, *path) or absent)
+
+
+def count(*path: str) -> Cell:
+    """The cell with a number of a backup at a path; `-` where its location hides it."""
+    return lambda obj: str(member(obj, *path) or ("-" if hides_details(obj) else 0))
+
+
+def hides_details(backup: JSONObject) -> bool:
+    """Whether a backup lacks what its location hides from those without an identity. (ADR 124)"""
+    return bool(text(backup, "metadata", "annotations", HIDDEN_DETAILS))
 
 
 def moment(*path: str, absent: str = "<nil>") -> Cell:

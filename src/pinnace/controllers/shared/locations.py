@@ -30,10 +30,11 @@ from pinnace.storage.credentials_store import (
     with_ca_cert,
     without_named_file,
 )
+from pinnace.storage.encryption import hides_details_of
 from pinnace.storage.errors import InvalidLocation, StorageError, StoreConfigError
 from pinnace.storage.newest import Link, after, links_of_text
 from pinnace.storage.open import open_backup_store
-from pinnace.storage.own_settings import KMS_KEYS, RECIPIENTS, signatures_of, without_signing
+from pinnace.storage.own_settings import HIDE_DETAILS, KMS_KEYS, RECIPIENTS, signatures_of, without_signing
 from pinnace.volumes.repository_places import store_of
 
 _NOTE_ATTEMPTS: Final = 5
@@ -189,6 +190,11 @@ class LocationStores:
         for setting in (RECIPIENTS, KMS_KEYS):
             if setting in location.spec.config and tenant_of(location.metadata):
                 raise StoreConfigError(f"config.{setting}: a tenant's location does not encrypt backups")
+        if hides_details_of(location.spec.config):
+            raise StoreConfigError(
+                f"config.{HIDE_DETAILS} is for locations without a server: a server has the details of its"
+                " backups in the cluster"
+            )
         location = without_named_file(location)
         location = await with_ca_cert(location, self._read_secret, namespace=self._namespace)
         file = await resolve_credentials(

@@ -25,6 +25,7 @@ from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.newest import links_of_text
 from pinnace.storage.own_settings import (
+    HIDE_DETAILS,
     KEY_FILE,
     KEY_SECRET,
     KMS_KEYS,
@@ -98,6 +99,10 @@ async def test_a_location_that_others_patch_is_patched_again(world: World) -> No
         ({KEY_FILE: "/etc/hostname", REQUIRE_SIGNATURE: "true"}, "no key is trusted"),  # no file of the pod
         ({TRUSTED_KEYS: "x"}, "key 1"),
         ({RECIPIENTS: "age1x"}, "config.encryption.recipients: "),
+        (
+            {RECIPIENTS: "age1x", HIDE_DETAILS: "true"},
+            "config.encryption.hideDetails is for",
+        ),
     ],
 )
 async def test_a_location_whose_keys_cannot_be_used_is_not_opened(
