@@ -3,17 +3,21 @@
 import base64
 import gzip
 import json
+import re
 import secrets
 import subprocess
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from hack.cluster import binaries
+from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ProgramUnavailable
+from hack.cluster.faults import Stall
+from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket
 from pinnace.age.x25519 import X25519Identity
 from pinnace.api.objects import JSONObject
@@ -30,6 +34,7 @@ from tests.support.waiting_plugin import ENDED_FILE, READ_AGAIN
 
 ALICE, BOB = X25519Identity.generate(), X25519Identity.generate()
 AGE = b"age-encryption.org/v1\n"
+StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 SOON = ("--item-operation-sync-frequency", "1s")
 
 
@@ -185,6 +190,53 @@ async def test_a_backup_that_waited_through_a_kill_comes_back_by_the_secret_that
     assert "AGE-SECRET-KEY" not in server.log + third.log
 
 
+async def test_a_backup_that_a_server_found_is_restored_through_a_kill_in_the_middle(
+    home: Home,
+    sealed: Path,
+    plugin_server: PluginServer,
+    client: KubeClient,
+    control_plane: ControlPlane,
+    fault_proxy: StartProxy,
+    target: str,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ENDED_FILE).touch()
+    first = await plugin_server(*SOON)
+    await first.ready()
+    await home.create_backup("b1")
+    assert (await home.ended("backups", "b1"))["phase"] == "Completed"
+    await first.kill()
+    await client.delete(velero("backups"), "b1", home.namespace)
+    await give(home, "recipient", ALICE)
+
+    proxy = await fault_proxy(control_plane)
+    held = proxy.rules.add(Stall(), method="POST", path=f"^/api/v1/namespaces/{target}/configmaps")
+    second = await plugin_server(*SOON, via=proxy)
+    await second.ready()
+
+    async def found() -> bool:
+        return bool(await client.list_all(velero("backups"), home.namespace))
+
+    await eventually(found)
+    await home.create_restore("r1", "b1", target, annotations={"pinnace.io/identity-secret": "recipient"})
+    await held.struck()
+    assert (await home.status("restores", "r1"))["phase"] == "InProgress"
+    await second.kill()
+    held.release()
+
+    third = await plugin_server(*SOON, "--resume-restores")
+    await third.ready()
+    status = await home.ended("restores", "r1")
+    assert status["phase"] == "Completed", (status, third.log)
+    restored = await client.get(velero("restores"), "r1", home.namespace)
+    assert restored["metadata"]["annotations"]["pinnace.io/resumed"] == "1"
+    for number in range(3):
+        data = (await client.get(CONFIGMAPS, f"map-{number}", target))["data"]
+        assert data == {"number": str(number)}
+    files = {name: data for name, data in files_below(sealed).items() if name.startswith("restores/")}
+    assert plain(files) == {"restores/r1/restore-r1-pinnace-keys.json"}
+
+
 async def test_commands_open_what_the_server_offers_by_an_identity_only(
     home: Home, sealed: Path, plugin_server: PluginServer, command: Pinnace, tmp_path: Path
 ) -> None:
@@ -201,6 +253,14 @@ async def test_commands_open_what_the_server_offers_by_an_identity_only(
     described = await command("backup", "describe", "b1", "--details")
     assert described.code == 0, described
     assert "Completed" in described.out
+    assert "<encrypted>" in described.out
+    (line,) = [line for line in described.err.splitlines() if "encrypted" in line]
+    assert line.startswith(
+        "what is encrypted of backup b1 is not shown (resource list, item operations): "
+    ), line
+    assert line.endswith("no identity was given; --identity-file FILE opens it"), line
+    location = await command("backup-location", "describe", "default")
+    assert re.search(r"Encrypted for: +2 recipients\n", location.out), location
 
     opening = ("--identity-file", str(key_file))
     logs = await command(*opening, "backup", "logs", "b1")

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -77,10 +78,14 @@ class Home:
         }
         await self.client.create(velero("backups"), self._object("Backup", name, spec=spec), self.namespace)
 
-    async def create_restore(self, name: str, backup: str, target: str) -> None:
+    async def create_restore(
+        self, name: str, backup: str, target: str, *, annotations: Mapping[str, str] | None = None
+    ) -> None:
         """Ask for a restore into another namespace."""
         spec = {"backupName": backup, "namespaceMapping": {self.namespace: target}}
-        await self.client.create(velero("restores"), self._object("Restore", name, spec=spec), self.namespace)
+        body = self._object("Restore", name, spec=spec)
+        body["metadata"]["annotations"] = dict(annotations or {})
+        await self.client.create(velero("restores"), body, self.namespace)
 
     async def status(self, plural: str, name: str) -> JSONObject:
         found = await self.client.get(velero(plural), name, self.namespace)

@@ -11,6 +11,7 @@ from pinnace.cli.backup.describe_json import backup_as_json
 from pinnace.cli.backup.description import DescribedBackup
 from pinnace.cli.common.describing import Description, View
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
+from pinnace.cli.common.unshown import Unshown
 from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.guard import complain
 from pinnace.cli.output import cells
@@ -29,6 +30,7 @@ async def describe_stored_backup(backend: Backend, backup: JSONObject, view: Vie
 async def gather(backend: Backend, backup: JSONObject, view: View) -> DescribedBackup:
     """The objects and files that belong to a backup."""
     name, options = backup["metadata"]["name"], view.downloads
+    unshown = Unshown(f"backup {name}")
     by_uid = (
         f"{labels.BACKUP_NAME}={labels.label_value(name)},"
         f"{labels.BACKUP_UID}={backup['metadata'].get('uid') or ''}"
@@ -38,13 +40,16 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> DescribedB
         try:
             return await found
         except (KubeError, StorageError) as error:
-            complain(f"error getting {what} for backup {name}: {error}")
+            if not unshown.is_sealed(what, error):
+                complain(f"error getting {what} for backup {name}: {error}")
             return []
 
     volume_infos = None
     if view.json or view.details:
-        volume_infos = await stored_objects(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name, options)
-    return DescribedBackup(
+        volume_infos = await stored_objects(
+            backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name, options, unshown
+        )
+    described = DescribedBackup(
         delete_requests=await related(
             "DeleteBackupRequests", backend.objects("deletebackuprequests", by_uid)
         ),
@@ -52,15 +57,15 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> DescribedB
         csi_contents=await related("VolumeSnapshotContent objects", _csi_contents(backend, name, options))
         if view.csi
         else (),
-        resource_list=await _resource_list(backend, name, options) if view.details else None,
-        snapshots=await _snapshots(backend, backup, options) if view.details else None,
-        results=await _results(backend, backup, options),
+        resource_list=await _resource_list(backend, name, options, unshown) if view.details else None,
+        snapshots=await _snapshots(backend, backup, options, unshown) if view.details else None,
+        results=await _results(backend, backup, options, unshown),
         tarball_bytes=await _tarball_bytes(backend, backup),
         volume_infos=volume_infos or (),
         # Pinnace leaves the file out where there are no volumes.
         records_volumes=volume_infos is not None or cells.tarball_bytes(backup) is not None,
         operations=await stored_operations(
-            backend, backup, DownloadTargetKind.BACKUP_ITEM_OPERATIONS, options
+            backend, backup, DownloadTargetKind.BACKUP_ITEM_OPERATIONS, options, unshown
         )
         if view.details
         else (),
@@ -68,6 +73,8 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> DescribedB
         retention=await _retention(backend, backup),
         hold=await _hold(backend, backup),
     )
+    unshown.say()
+    return described
 
 
 async def _retention(backend: Backend, backup: JSONObject) -> str:
@@ -105,7 +112,9 @@ async def _tarball_bytes(backend: Backend, backup: JSONObject) -> int | None:
         return None
 
 
-async def _results(backend: Backend, backup: JSONObject, options: DownloadOptions) -> JSONObject | None:
+async def _results(
+    backend: Backend, backup: JSONObject, options: DownloadOptions, unshown: Unshown
+) -> JSONObject | None:
     """The stored warnings and errors of the backup; None without such a file. (BEY 3.4)"""
     status, name = backup.get("status") or {}, backup["metadata"]["name"]
     if not (status.get("errors") or status.get("warnings")):
@@ -115,7 +124,7 @@ async def _results(backend: Backend, backup: JSONObject, options: DownloadOption
     except FileMissing:
         return None
     except (ClientError, KubeError, StorageError, ValueError) as error:
-        complain(f"the errors and warnings of backup {name} cannot be shown: {error}")
+        unshown.add("errors and warnings", error)
         return None
     return found if isinstance(found, dict) else None
 
@@ -145,20 +154,22 @@ def _is_content(found: JSONObject) -> bool:
     return all(isinstance(found.get(part), dict | None) for part in ("metadata", "spec", "status"))
 
 
-async def _resource_list(backend: Backend, name: str, options: DownloadOptions) -> JSONObject | str:
+async def _resource_list(
+    backend: Backend, name: str, options: DownloadOptions, unshown: Unshown
+) -> JSONObject | str:
     try:
         found = await fetch_json(backend, DownloadTargetKind.BACKUP_RESOURCE_LIST, name, options)
         return dict(names_by_kind(found))
     except FileMissing:
         return "<backup resource list not found>"
     except (ClientError, KubeError, StorageError) as error:
-        return f"<error getting backup resource list: {error}>"
+        return unshown.text("resource list", error, "getting backup resource list")
     except ValueError as error:
         return f"<error reading backup resource list: {error}>"
 
 
 async def _snapshots(
-    backend: Backend, backup: JSONObject, options: DownloadOptions
+    backend: Backend, backup: JSONObject, options: DownloadOptions, unshown: Unshown
 ) -> Sequence[JSONObject] | str:
     if not (backup.get("status") or {}).get("volumeSnapshotsAttempted"):
         return []
@@ -168,7 +179,7 @@ async def _snapshots(
             backend, DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name, options
         )
     except (ClientError, KubeError, StorageError) as error:
-        return f"<error getting snapshot info: {error}>"
+        return unshown.text("native snapshots", error, "getting snapshot info")
     except ValueError as error:
         return f"<error reading snapshot info: {error}>"
     if not all(map(_is_snapshot, found)):

@@ -5,6 +5,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.common.describing import Description, View
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
+from pinnace.cli.common.unshown import Unshown
 from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.guard import complain
 from pinnace.cli.restore.describe import describe_restore
@@ -26,13 +27,14 @@ async def describe_stored_restore(backend: Backend, restore: JSONObject, view: V
 async def gather(backend: Backend, restore: JSONObject, view: View) -> DescribedRestore:
     """The objects and files that belong to a restore."""
     name, status = restore["metadata"]["name"], restore.get("status") or {}
+    unshown = Unshown(f"restore {name}")
     results: JSONObject | str | None = None
     undecodable = False
     if status.get("warnings") or status.get("errors"):
         try:
             results = await fetch_json(backend, DownloadTargetKind.RESTORE_RESULTS, name, view.downloads)
         except (ClientError, KubeError, StorageError) as error:
-            results = str(error)
+            results = "it is encrypted" if unshown.is_sealed("errors and warnings", error) else str(error)
         except ValueError as error:
             results, undecodable = str(error), True
     try:
@@ -41,26 +43,30 @@ async def gather(backend: Backend, restore: JSONObject, view: View) -> Described
     except (KubeError, StorageError) as error:
         complain(f"error getting PodVolumeRestores for restore {name}: {error}")
         volumes = []
-    return DescribedRestore(
+    described = DescribedRestore(
         results=results,
         undecodable_results=undecodable,
         pod_volume_restores=volumes,
-        objects=await _objects(backend, name, view) if view.details else None,
+        objects=await _objects(backend, name, view, unshown) if view.details else None,
         volume_infos=(
             view.details
-            and await stored_objects(backend, DownloadTargetKind.RESTORE_VOLUME_INFO, name, view.downloads)
+            and await stored_objects(
+                backend, DownloadTargetKind.RESTORE_VOLUME_INFO, name, view.downloads, unshown
+            )
         )
         or (),
         operations=await stored_operations(
-            backend, restore, DownloadTargetKind.RESTORE_ITEM_OPERATIONS, view.downloads
+            backend, restore, DownloadTargetKind.RESTORE_ITEM_OPERATIONS, view.downloads, unshown
         )
         if view.details
         else (),
         waits_for=await waits_for(backend, restore),
     )
+    unshown.say()
+    return described
 
 
-async def _objects(backend: Backend, name: str, view: View) -> RestoredObjects | str:
+async def _objects(backend: Backend, name: str, view: View, unshown: Unshown) -> RestoredObjects | str:
     """The outcome of each object. A str is the error of reading it."""
     options = view.downloads
     try:
@@ -68,7 +74,7 @@ async def _objects(backend: Backend, name: str, view: View) -> RestoredObjects |
     except FileMissing:
         return "<restore resource list not found>"
     except (ClientError, KubeError, StorageError) as error:
-        return f"<error getting restore resource list: {error}>"
+        return unshown.text("resource list", error, "getting restore resource list")
     except ValueError as error:
         return f"<error reading restore resource list: {error}>"
     details = None
@@ -77,7 +83,7 @@ async def _objects(backend: Backend, name: str, view: View) -> RestoredObjects |
     except FileMissing:
         pass  # a restore of Velero, or of an older version
     except (ClientError, KubeError, StorageError, ValueError) as error:
-        complain(f"the reasons of the outcomes of restore {name} cannot be shown: {error}")
+        unshown.add("reasons of the outcomes", error)
     try:
         return restored_objects(found if isinstance(found, dict) else None, details)
     except ValueError as error:

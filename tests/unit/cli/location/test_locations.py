@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pinnace.age.x25519 import X25519Identity
 from pinnace.api.objects import JSONObject
 from pinnace.cli.location import backup as backup_location
 from pinnace.cli.main import run
@@ -28,6 +29,8 @@ from tests.unit.cli.cluster import BACKUP_LOCATIONS, SNAPSHOT_LOCATIONS, ServedC
 TABLE = OutputFlags(format="table")
 BACKUP_REPOSITORIES, RESTIC_REPOSITORIES = velero("backuprepositories"), velero("resticrepositories")
 AWS = ("--provider", "aws", "--bucket", "b")
+
+ALICE, BOB = (str(X25519Identity.generate().recipient) for _ in range(2))
 
 
 @pytest.fixture(autouse=True)
@@ -576,6 +579,32 @@ def test_a_backup_location_is_described_with_its_message_and_without_its_secret(
         "Credential:  key cloud of Secret keys",
     ):
         assert " ".join(line.split()) in {" ".join(each.split()) for each in shown.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"encryption.recipients": f"{ALICE} {BOB}"}, "2 recipients"),
+        (
+            {"encryption.recipients": ALICE, "encryption.kms": "hashivault://a,hashivault://b"},
+            "1 recipient, 2 keys of a KMS",
+        ),
+        ({"encryption.kms": "hashivault://a"}, "1 key of a KMS"),
+        ({"encryption.recipients": "age1x"}, "<config.encryption.recipients: "),
+        ({}, None),
+    ],
+)
+def test_a_description_says_for_how_many_backups_are_encrypted(
+    cluster: ServedCluster, capsys: pytest.CaptureFixture[str], config: dict[str, str], said: str | None
+) -> None:
+    cluster.add(BACKUP_LOCATIONS, "main", spec={"provider": "aws", "config": config})
+
+    assert run(["backup-location", "describe", "main"]) == 0
+
+    found = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Encrypted for:")]
+    assert [" ".join(line.split()).startswith(f"Encrypted for: {said}") for line in found] == (
+        [] if said is None else [True]
+    )
 
 
 def test_a_snapshot_location_is_described_without_the_fields_of_a_bucket(
