@@ -67,7 +67,8 @@ async def back_up(site: Site, name: str) -> None:
 async def restored(site: Site, name: str, backup: str, target: str) -> JSONObject:
     spec = {"backupName": backup, "namespaceMapping": {site.namespace: target}}
     await site.create("restores", name, spec=spec)
-    return (await site.reached("restores", name))["status"]
+    status: JSONObject = (await site.reached("restores", name))["status"]
+    return status
 
 
 def sealed(folder: Path, backup: str) -> set[bool]:
