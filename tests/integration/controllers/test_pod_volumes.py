@@ -13,10 +13,12 @@ from typing import Any, cast
 import pytest
 
 from hack.cluster import binaries
+from pinnace.age.x25519 import X25519Identity
 from pinnace.api import labels
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_snapshots import SavedSnapshot
+from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.options import MAINTENANCE_FREQUENCY
@@ -24,7 +26,7 @@ from pinnace.controllers.shared.pod_volumes import PodVolumes, SnapshotForgetter
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.waiting_pods import WAIT_CONTAINER
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import Forbidden
+from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import NODES, PODS, SECRETS, velero
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.volumes.repositories import Repositories
@@ -302,6 +304,47 @@ def uploader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     program = binaries.locate(binaries.UPLOADER)["kopia"]
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     return str(request.param)
+
+
+async def test_volumes_of_an_encrypted_backup_that_the_cluster_had_lost_are_forgotten_without_an_identity(
+    site: Site, agent: Agent, serve: Serve, uploader: str
+) -> None:
+    recipient = {"encryption.recipients": str(X25519Identity.generate().recipient)}
+    config = {"spec": {"config": {"path": str(site.folder), **recipient}}}
+    await site.client.patch(velero("backupstoragelocations"), "default", config, site.namespace)
+    await serve(uploader=uploader, backup_sync_period=Duration.seconds(1))
+    await add_pod(site, "p", volumes="data")
+    (agent.volume("p", "data") / "file").write_bytes(b"content")
+    for name in ("b1", "b2"):
+        await site.create("backups", name, spec=pods_of(site))
+        assert (await site.reached("backups", name))["status"]["phase"] == "Completed"
+    saved = await _snapshots(site)
+    place = Repository(
+        identifier=str(_folder(site, "restic")),
+        location="default",
+        namespace=site.namespace,
+        uploader=uploader,
+    )
+    assert {each[:8] for each in await agent.uploaders.snapshot_ids(place)} == {
+        each[:8] for each in saved.values()
+    }
+    lost = (await site.get("backups", "b1"))["metadata"]["uid"]
+    for volume in await site.client.list_all(velero("podvolumebackups"), site.namespace):
+        await site.client.delete(velero("podvolumebackups"), volume["metadata"]["name"], site.namespace)
+    await site.client.delete(velero("backups"), "b1", site.namespace)
+
+    async def is_found() -> bool:
+        try:
+            return bool((await site.get("backups", "b1"))["metadata"]["uid"] != lost)
+        except NotFound:
+            return False
+
+    await eventually(is_found)
+    assert await site.client.list_all(velero("podvolumebackups"), site.namespace) == []
+    await site.create("deletebackuprequests", "d1", spec={"backupName": "b1"})
+    await site.gone("backups", "b1")
+
+    assert [each[:8] for each in await agent.uploaders.snapshot_ids(place)] == [saved["b2"][:8]]
 
 
 @pytest.mark.found("E-F2")
