@@ -29,6 +29,7 @@ from pinnace.doctor import (
     server,
     snapshots,
 )
+from pinnace.doctor.encryption import judge_encryption
 from pinnace.doctor.findings import Finding, judge_refusals, ok, problem, refused, skipped
 from pinnace.doctor.looking import SeenLocation, look_by_server
 from pinnace.kube import config as kube_config
@@ -212,6 +213,7 @@ async def _examine_location(url: str, caller: Caller) -> list[Finding]:
         return [problem(locations.CHECK, str(error), remedy, code=Code.LOCATION_UNUSABLE)]
     return [
         locations.judge_probe(title, probe),
+        *judge_encryption(title, probe.encryption, of_server=False),
         *ended,
         *_clock_of(title, probe),
         *repositories.judge_locks(title, probe.locks, in_use=False),
@@ -287,6 +289,7 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
         findings = locations.judge_servers(looks, probes, SYSTEM_CLOCK.now())
         in_use = await repositories.is_in_use(client, namespace)
         for name, probe in probes.items():
+            findings += judge_encryption(name, probe.encryption, of_server=True)
             findings += _clock_of(name, probe)
             findings += repositories.judge_locks(name, probe.locks, in_use=in_use)
         return findings

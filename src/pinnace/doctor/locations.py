@@ -9,6 +9,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import replace as replace_dataclass
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKey
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.doctor.clocks import read_store_time
 from pinnace.doctor.cloud_credentials import trouble_of
+from pinnace.doctor.encryption import EncryptionLook, look_at_encryption
 from pinnace.doctor.findings import Finding, ok, problem, skipped, warning
 from pinnace.doctor.looking import SeenLocation, last_look
 from pinnace.kube.client import KubeClient
@@ -71,6 +73,7 @@ class Probe:
         store_time: the time by the clock of the store.
         locks: the number of restic's locks in each repository.
         vanished: signed backups that nobody with the signing key has removed, and that are gone.
+        encryption: None if the location makes plain backups, or cannot be used.
     """
 
     problem: str = ""
@@ -81,10 +84,19 @@ class Probe:
     store_time: datetime | None = None
     locks: dict[str, int] | None = None
     vanished: tuple[str, ...] = ()
+    encryption: EncryptionLook | None = None
 
 
 async def probe_store(store: BackupStore) -> Probe:
-    """List the location; write, read and delete a file unless it is read-only; count the locks."""
+    """List the location; write, read and delete a file unless it is read-only; count the locks.
+
+    A location that can be used is looked at for its encryption, too.
+    """
+    probe = await _probe_files(store)
+    return probe if probe.problem else replace_dataclass(probe, encryption=await look_at_encryption(store))
+
+
+async def _probe_files(store: BackupStore) -> Probe:
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await store.validate()

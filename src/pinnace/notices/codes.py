@@ -162,6 +162,9 @@ class Code(enum.StrEnum):
     SERVER_VERSION_DIFFERS = "server-version-differs"
     LOCATION_MISSING = "location-missing"
     LOCATION_DEFAULT = "location-default"
+    ENCRYPTION_REFUSED = "encryption-refused"
+    KEY_FILES_MISSING = "key-files-missing"
+    BACKUPS_PLAIN = "backups-plain"
     LOCATION_UNAVAILABLE = "location-unavailable"
     LOCATION_UNUSABLE = "location-unusable"
     LOCATION_SECRET_MISSING = "location-secret-missing"  # noqa: S105 - a code
@@ -651,6 +654,15 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     Code.SERVER_VERSION_DIFFERS: Explanation("Server and client are not of one version."),
     Code.LOCATION_MISSING: Explanation("There is no backup storage location."),
     Code.LOCATION_DEFAULT: Explanation("No location is the default, or several are."),
+    Code.ENCRYPTION_REFUSED: Explanation(
+        "No key can be wrapped for all recipients and keys of services of the location, so that backups fail."
+    ),
+    Code.KEY_FILES_MISSING: Explanation(
+        "Encrypted backups have lost the files with their keys, and nobody can open them."
+    ),
+    Code.BACKUPS_PLAIN: Explanation(
+        "Backups in a location with recipients are not encrypted, as they were made before it had any."
+    ),
     Code.LOCATION_UNAVAILABLE: Explanation("The server cannot use the location."),
     Code.LOCATION_UNUSABLE: Explanation(
         "The location cannot be used from here, with the server's credentials."

@@ -1,6 +1,7 @@
 """A location as a whole: whether it can be used, and what it holds."""
 
 import math
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -15,6 +16,7 @@ from pinnace.storage.layout import (
 )
 from pinnace.storage.location_files import SIGNED_URL_LIFETIME, LocationFiles
 from pinnace.storage.object_lock import LOCK_MODE
+from pinnace.storage.sealed_files import key_owner
 
 _REPOSITORY_FILES = {"restic": ("config",), "kopia": ("kopia.repository", "kopia.repository.f")}
 """Files that every repository needs to be opened, by uploader. In a folder kopia's names end in `.f`."""
@@ -131,6 +133,33 @@ class WholeLocation(LocationFiles):
     async def list_backups(self) -> list[str]:
         """The names of all directories of backups, sorted, finished or not: ask exists(). (STO 6)"""
         return await self._names_below(self._layout.backups)
+
+    async def backups_without_keys(self) -> tuple[list[str], list[str]]:
+        """The finished backups that have no key file: the plain ones, and those that have lost it; sorted.
+
+        The names of their files tell them apart: only an encrypted backup has a list of its data outside.
+        """
+        files: dict[str, set[str]] = defaultdict(set)
+        for key in await self._store.list_keys(self._layout.backups):
+            files[key.removeprefix(self._layout.backups).partition("/")[0]].add(key)
+        plain: list[str] = []
+        keyless: list[str] = []
+        for name in sorted(filter(_is_name, files)):
+            metadata = self._layout.backup_metadata(name)
+            owner = key_owner(self._layout, metadata)
+            if owner is None or metadata not in files[name] or any(map(owner.number, files[name])):
+                continue
+            sealed = {self._layout.plain_list(name), self._layout.backup_details(name)}
+            (plain if sealed.isdisjoint(files[name]) else keyless).append(name)
+        return plain, keyless
+
+    async def try_recipients(self) -> None:
+        """Wrap a key, which is thrown away, for the recipients and the keys of services of the location.
+
+        Raises:
+            KMSError, AgePluginFailed: one of them does not take it.
+        """
+        await self._sealed.try_recipients()
 
     async def list_restores(self) -> list[str]:
         """The names of all directories of restores, sorted."""
