@@ -7,9 +7,11 @@ import shutil
 import signal
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hack.cluster.nodes.cluster import NodeCluster
 from hack.cluster.stores.s3 import S3Server
@@ -36,6 +38,7 @@ from tests.support.waiting import eventually
 
 COMMAND_SECONDS = 240.0
 ENFORCE = "pod-security.kubernetes.io/enforce"
+READER = "dry-runner"
 QUOTAS = known(kinds.RESOURCE_QUOTAS)
 
 
@@ -247,6 +250,7 @@ async def test_a_dry_run_says_which_files_a_restore_into_a_claim_changes(
 async def test_a_dry_run_says_which_files_a_restore_of_moved_data_into_a_claim_changes(
     csi_storage: CSICluster, installed: Stage, uploader: str, features: str
 ) -> None:
+    """The user has only the rights that the page of the node agent names."""
     stage, client, app = installed, installed.client, installed.app
     claim = {
         "apiVersion": "v1",
@@ -270,7 +274,8 @@ async def test_a_dry_run_says_which_files_a_restore_of_moved_data_into_a_claim_c
     before = await states(stage)
     await stage.delete_pod("p")
 
-    code, found = await dry_run(stage)
+    async with rights_of_a_dry_run(stage):
+        code, found = await dry_run(stage, user=READER)
 
     assert code == 0, found
     [compared] = found["files"]
@@ -289,6 +294,50 @@ async def test_a_dry_run_says_which_files_a_restore_of_moved_data_into_a_claim_c
     await stage.delete_pod("p")  # the kubelet gives its volume back while the driver runs
 
 
+@asynccontextmanager
+async def rights_of_a_dry_run(stage: Stage) -> AsyncIterator[None]:
+    """The user `READER` may read the cluster, ask the server, and compare files."""
+    client, server, group = stage.client, stage.site.namespace, "rbac.authorization.k8s.io"
+    user = [{"kind": "User", "apiGroup": group, "name": READER}]
+    rules = {
+        server: [
+            {
+                "apiGroups": ["velero.io"],
+                "resources": ["downloadrequests", "serverstatusrequests"],
+                "verbs": ["create", "delete"],
+            },
+            {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
+        ],
+        stage.app: [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}],
+    }
+    reads = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    name, role = f"{READER}-{stage.app}", f"{group}/v1"
+    metadata = {"name": name}
+
+    def binding(kind: str, of: str) -> JSONObject:
+        reference = {"apiGroup": group, "kind": of, "name": name}
+        return {
+            "apiVersion": role,
+            "kind": kind,
+            "metadata": metadata,
+            "roleRef": reference,
+            "subjects": user,
+        }
+
+    made = {"apiVersion": role, "kind": "ClusterRole", "metadata": metadata, "rules": reads}
+    await client.create(CLUSTER_ROLES, made)
+    await client.create(CLUSTER_ROLE_BINDINGS, binding("ClusterRoleBinding", "ClusterRole"))
+    for namespace, given in rules.items():
+        made = {"apiVersion": role, "kind": "Role", "metadata": metadata, "rules": given}
+        await client.create(known(kinds.ROLES), made, namespace)
+        await client.create(known(kinds.ROLE_BINDINGS), binding("RoleBinding", "Role"), namespace)
+    try:
+        yield
+    finally:
+        await client.delete(CLUSTER_ROLE_BINDINGS, name)
+        await client.delete(CLUSTER_ROLES, name)
+
+
 def dry_run_words(stage: Stage) -> list[str]:
     """A dry run of the restore that is made later."""
     return [
@@ -297,10 +346,15 @@ def dry_run_words(stage: Stage) -> list[str]:
     ]
 
 
-async def dry_run(stage: Stage) -> tuple[int, JSONObject]:
-    """The exit code and the result of a dry run."""
-    kubeconfig = str(stage.cluster.control_plane.kubeconfig)
-    code, said = await run(PINNACE, *dry_run_words(stage), KUBECONFIG=kubeconfig)
+async def dry_run(stage: Stage, *, user: str = "") -> tuple[int, JSONObject]:
+    """The exit code and the result of a dry run by the administrator, or by another user."""
+    config = yaml.safe_load(stage.cluster.control_plane.kubeconfig.read_text())
+    if user:
+        config["users"][0]["user"]["as"] = user
+    kubeconfig = stage.folder / "kubeconfig"
+    kubeconfig.touch(mode=0o600)
+    kubeconfig.write_text(yaml.safe_dump(config))
+    code, said = await run(PINNACE, *dry_run_words(stage), KUBECONFIG=str(kubeconfig))
     _, brace, document = said.partition("\n{")
     assert brace, said
     found: JSONObject = json.loads(f"{{{document}")
