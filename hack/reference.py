@@ -21,7 +21,8 @@ from pinnace.cli.errors import ExitCode
 from pinnace.cli.program import cli
 from pinnace.doctor import findings
 from pinnace.nonadmin.manifests import crds as non_admin_crds
-from pinnace.notices.codes import EXPLANATIONS, Code
+from pinnace.notices.codes import Code
+from pinnace.notices.explanations import EXPLANATIONS
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
 

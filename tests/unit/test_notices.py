@@ -10,7 +10,8 @@ import pytest
 
 from pinnace.api.nonadmin.hiding import HIDDEN, hiding_for, results_without
 from pinnace.kube.errors import Conflict, ConnectionFailed, Forbidden, Invalid, KubeError, ServerFault
-from pinnace.notices.codes import EXPLANATIONS, Code, advice_for
+from pinnace.notices.codes import Code
+from pinnace.notices.explanations import EXPLANATIONS, advice_for
 from pinnace.notices.notice import Notice, notice_of
 from pinnace.restore.errors import ItemError
 from pinnace.restore.results import MOST_NOTICES, Results

@@ -1,4 +1,4 @@
-"""Writes and deletes the files of a backup, in the order that makes it exist as a whole or not at all."""
+"""Writes the files of a backup, in the order that makes it exist as a whole or not at all."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,14 +12,10 @@ from typing import Any
 import msgspec
 
 from pinnace.aio.blocking import finish, in_thread
-from pinnace.api.retention.holds import refusal
 from pinnace.api.retention.locking import lock_end
-from pinnace.api.retention.removal import RemovalReason
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.signing.envelope import sign
-from pinnace.signing.errors import SigningError
-from pinnace.signing.keys import SigningKey
+from pinnace.storage.backup_deleting import BackupDeleting
 from pinnace.storage.backup_files import (
     BackupFiles,
     FinalFiles,
@@ -28,30 +24,22 @@ from pinnace.storage.backup_files import (
     mark_encrypted,
     stored_bytes,
 )
-from pinnace.storage.backup_reading import BackupReading
-from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.encoding import compress
 from pinnace.storage.errors import (
     BackupExists,
-    BackupHeld,
-    BackupLocked,
     ClaimLost,
-    ObjectNotFound,
     StorageError,
     StoreConfigError,
-    UnreadableObject,
     combined,
 )
 from pinnace.storage.hidden_details import without_details
-from pinnace.storage.holds import Hold
 from pinnace.storage.interface import save_stream
 from pinnace.storage.location_files import StoredUnchecked
-from pinnace.storage.manifest import manifest_payload, metadata_object, removal_payload
+from pinnace.storage.manifest import manifest_payload, metadata_object
 from pinnace.storage.newest import Link, after, encode_links, unique_links
-from pinnace.storage.object_lock import ObjectVersion, Retention, VersionsStore, refuse_held
+from pinnace.storage.object_lock import Retention, VersionsStore
 from pinnace.storage.patience import Patience, impatient
 from pinnace.storage.sealed_files import KeyOwner, key_owner
-from pinnace.storage.signed_beside import hold_payload
 from pinnace.storage.together import together
 from pinnace.storage.writer_claim import ClaimSubject, WriterClaim, owner_of, writer_of
 
@@ -71,8 +59,8 @@ class _Parked(msgspec.Struct, frozen=True):
     path: Path
 
 
-class BackupWriting(BackupReading):
-    """Stores, finishes and deletes backups, under claims on their names."""
+class BackupWriting(BackupDeleting):
+    """Stores and finishes backups, under claims on their names."""
 
     async def put_backup(
         self,
@@ -288,12 +276,6 @@ class BackupWriting(BackupReading):
         await upload.insist(partial(put, retention=upload.retention))
         return None if is_parked else (Link(backup, sha256(envelope).hexdigest()), predecessors)
 
-    async def _signed(self, payload: bytes, key: SigningKey) -> bytes:
-        try:
-            return await sign(payload, key)
-        except SigningError as error:
-            raise StorageError(f"the signing key of location {self._location}: {error}") from error
-
     async def _note_newest(self, added: Link, replaced: Sequence[Link]) -> None:
         """Note a signed backup, which is finished: what goes wrong is only reported."""
         assert self._signatures.key is not None, "it has signed"
@@ -306,20 +288,6 @@ class BackupWriting(BackupReading):
                 await self._signatures.outside.note(added, replaced)
         except StorageError as error:
             _logger.warning("Backup %s is not noted as the newest one: %s", added.backup, error)
-
-    async def _note_removal(self, backup: str, reason: RemovalReason) -> None:
-        """Store a signed note that a signed backup is removed; without a key it will count as vanished."""
-        key = self._signatures.key
-        if key is None:
-            return
-        try:
-            manifest = await self._files.manifest(backup)
-        except (SignatureRefused, ObjectNotFound):
-            return  # not ours: a note would say that it was
-        if manifest is not None:
-            link = Link(backup, manifest.digest)
-            envelope = await self._signed(removal_payload(link, reason, self._clock.now()), key)
-            await self._put(self._layout.removal_note(link.sha256), envelope)
 
     async def _put_log(self, backup: str, log: Path | bytes | _Parked | None, upload: "_Upload") -> None:
         if log is None or isinstance(log, bytes):
@@ -363,111 +331,6 @@ class BackupWriting(BackupReading):
             errors = [StorageError(f"removing unfinished backup {backup!r} took too long")]
         if errors and isinstance(cause, StorageError):
             raise combined([cause, *errors]) from cause
-
-    async def _delete_all(self, backup: str, keys: list[str]) -> list[StorageError]:
-        """Delete a backup's metadata and then `keys`; all are tried, unless the metadata has to stay.
-
-        A backup that still has its metadata looks finished, and therefore must stay complete.
-        """
-        errors: list[StorageError] = []
-        metadata_key = self._layout.backup_metadata(backup)
-        for key in (metadata_key, *(key for key in keys if key != metadata_key)):
-            try:
-                await self._store.delete(key)
-            except StorageError as error:
-                errors.append(error)
-                if key == metadata_key:
-                    break
-        return errors
-
-    async def put_hold(self, backup: str, hold: Hold) -> None:
-        """Store a hold on a backup, or its release, in place of the former one; signed if there is a key."""
-        self._check_writable(f"hold or release backup {backup}")
-        data = hold.encoded()
-        if (key := self._signatures.key) is not None:
-            try:
-                metadata = await self.get_metadata(backup)
-            except UnreadableObject:
-                if not hold.held:
-                    raise
-                # Damaged, and perhaps evidence: a hold that nobody has signed holds it as well.
-            else:
-                data = await self._signed(hold_payload(hold, backup, metadata), key)
-        await self._put(self._layout.hold(backup), data)
-
-    async def delete_hold(self, backup: str) -> None:
-        """Delete the hold on a backup; none there is success."""
-        self._check_writable(f"release backup {backup}")
-        await self._store.delete(self._layout.hold(backup))
-
-    async def delete_backup(self, backup: str, *, reason: RemovalReason = RemovalReason.REQUEST) -> None:
-        """Delete all files of a backup, known or not; nothing there is success. (docs/spec: STO 6, BEY 11.1)
-
-        Where files are held, their versions are deleted, as a deletion of a key only hides it.
-
-        Args:
-            reason: what the signed note of the removal says.
-
-        Raises:
-            ReadOnlyLocation: the location is read-only.
-            BackupHeld: a file beside the backup holds it; nothing was deleted.
-            BackupLocked: object lock holds files; nothing was deleted.
-            StorageError: `[a, c]` if several deletions failed; can be tried again.
-        """
-        self._check_writable("delete backup")
-        if (hold := await self.read_hold(backup)) is not None and hold.held:
-            raise BackupHeld(refusal(backup, hold.reason))
-        versions = await self._deletable_versions(backup)
-        await self._note_removal(backup, reason)
-        self._files.forget(backup)
-        if versions:
-            await self._delete_versions(versions, self._layout.backup_metadata(backup))
-            await self._abort_abandoned(self._layout.backup_directory(backup))
-            return
-        keys = await self._store.list_keys(self._layout.backup_directory(backup))
-        parked = self.parked()._layout.backup_metadata(backup)
-        if errors := await self._delete_all(backup, sorted(keys, key=lambda key: key != parked)):
-            raise combined(errors)
-        await self._abort_abandoned(self._layout.backup_directory(backup))
-
-    async def check_deletable(self, backup: str) -> None:
-        """Check that no file of a backup is held any more. Raises BackupLocked, StorageError."""
-        await self._deletable_versions(backup)
-
-    async def _deletable_versions(self, backup: str) -> list[ObjectVersion]:
-        """The versions of the files of a backup where files are held; none elsewhere. Raises BackupLocked."""
-        if not isinstance(self._store, VersionsStore) or not await self._is_locked():
-            return []
-        found = await self._store.versions(self._layout.backup_directory(backup))
-        ends = [await self._store.held_until(each) for each in found if not each.is_marker]
-        refuse_held(max((end for end in ends if end is not None), default=None), self._clock.now())
-        return found
-
-    async def _delete_versions(
-        self, versions: Sequence[ObjectVersion], first: str, *, tolerant: bool = False
-    ) -> None:
-        """Delete versions, those of the key `first` before all others. Raises StorageError.
-
-        All are tried. A key of which a version stays keeps its marker, as it would appear again.
-
-        Args:
-            tolerant: versions that the store does not delete are no error.
-        """
-        assert isinstance(self._store, VersionsStore), "it has listed them"
-        errors: dict[str, StorageError] = {}
-        for each in sorted(versions, key=lambda each: (each.key != first, each.is_marker)):
-            if each.key in errors:
-                continue
-            try:
-                await self._store.delete_version(each)
-            except StorageError as error:
-                if isinstance(error, BackupLocked) and not tolerant:
-                    raise
-                errors[each.key] = error
-                if each.key == first:
-                    break  # what still has its metadata must stay complete
-        if errors and not tolerant:
-            raise combined(errors.values())
 
     async def put_index(self, backup: str, index: Path) -> None:
         """Store the index of a finished backup that has none, or a damaged one.

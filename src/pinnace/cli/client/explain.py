@@ -33,7 +33,8 @@ def explain(_ctx: click.Context, options: ExplainOptions) -> None:
     Codes are in the logs and the results of backups and restores, in `describe -o json` and in the
     findings of the doctor. Without a code all of them are listed.
     """
-    from pinnace.notices.codes import EXPLANATIONS, Code
+    from pinnace.notices.codes import Code
+    from pinnace.notices.explanations import EXPLANATIONS
 
     given, form = "".join(options.codes), options.output_format
     if given and given not in set(Code):

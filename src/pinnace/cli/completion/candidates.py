@@ -84,7 +84,7 @@ def _arguments(line: Line, names: Names) -> Candidates:
     if value.source is CompletionSource.COMMANDS:
         return _of_help(line)
     if value.source is CompletionSource.CODES:
-        from pinnace.notices.codes import EXPLANATIONS
+        from pinnace.notices.explanations import EXPLANATIONS
 
         return _beginning(line.typed, [(str(code), each.meaning) for code, each in EXPLANATIONS.items()])
     found = _values(line, value, names)

@@ -13,7 +13,8 @@ import msgspec
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.values.counts import counted, first_names
 from pinnace.cli.output.layout import Sheet
-from pinnace.notices.codes import Code, advice_for
+from pinnace.notices.codes import Code
+from pinnace.notices.explanations import advice_for
 from pinnace.notices.notice import OWN_PART
 
 SHOWN: Final = 5

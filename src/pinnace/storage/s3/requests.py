@@ -7,21 +7,17 @@ prove is looked for by HEAD. (docs/adr/005, docs/adr/012)
 
 import base64
 import hashlib
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
-from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
 import aiohttp
 
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.clock import Clock
-from pinnace.api.values.counts import counted
-from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import format_time, known_time
 from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.clouds.aws.signing import EMPTY_HASH, Signer, quote_key, quote_query, signed_headers
@@ -36,6 +32,18 @@ from pinnace.storage.errors import (
 from pinnace.storage.http_store import SignURL
 from pinnace.storage.interface import DELETE_ATTEMPTS, MAX_LISTED, Body, ListPage
 from pinnace.storage.object_lock import BucketLock, ObjectVersion, Retention, check_held
+from pinnace.storage.s3.answers import (
+    WITHOUT_LOCK,
+    UnfinishedUpload,
+    has_digest,
+    no_list,
+    not_completed,
+    not_stored,
+    parse_lock,
+    parse_page,
+    parse_uploads,
+    parse_versions,
+)
 from pinnace.storage.upload import upload
 from pinnace.store_access.requests import (
     Reply,
@@ -44,8 +52,6 @@ from pinnace.store_access.requests import (
     child_text,
     code_and_message,
     error_for,
-    error_within,
-    local_name,
     not_an_answer,
     other_root,
     parse_xml,
@@ -61,13 +67,6 @@ PARTITION_URLS = (
 )
 """One service of each of AWS's partitions: each knows the regions of its own buckets only."""
 
-_MD5 = re.compile(r"[0-9a-fA-F]{32}")
-_MULTIPART_ETAG = re.compile(r"[0-9a-fA-F]{32}-(\d+)")
-_OWN_KEY_HEADERS = (
-    "x-amz-server-side-encryption-aws-kms-",
-    "x-amz-server-side-encryption-customer-",
-    "x-goog-encryption-",
-)
 _COMPLETION_SECONDS_PER_PART = 0.25
 """Some stores copy the parts of 5 MiB into one file before they answer: this is 20 MB a second."""
 
@@ -77,11 +76,6 @@ _NO_CONDITIONS = (400, 501)
 """Answers of services that refuse a conditional PUT because they have none."""
 
 _NO_LOCK: Final = ("ObjectLockConfigurationNotFoundError", "NotImplemented", "MethodNotAllowed")
-_WITHOUT_LOCK: Final = (
-    "has no object lock: it is enabled when a bucket is made, or later on a versioned one where the store"
-    " can do that"
-)
-_MOST_DAYS: Final = 100 * 365
 _LEGAL_HOLD: Final = "x-amz-object-lock-legal-hold"
 
 _TOO_LONG: Final = "KeyTooLongError"
@@ -136,10 +130,10 @@ class BucketRequests:
         while True:
             url = f"{self.url}/?{quote_query(params)}"
             reply = await self._send(
-                Request(method="GET", url=url, complaint=partial(_no_list, prefix), what=what)
+                Request(method="GET", url=url, complaint=partial(no_list, prefix), what=what)
             )
             _check(what, reply)
-            page, token = _parse_page(parse_xml(reply.body, what), what)
+            page, token = parse_page(parse_xml(reply.body, what), what)
             listed += len(page.keys) + len(page.prefixes)
             if listed > MAX_LISTED:
                 raise StorageError(f"{what}: there are more than {MAX_LISTED} names below {prefix!r}")
@@ -237,7 +231,7 @@ class BucketRequests:
     async def put(self, key: str, data: bytes) -> None:
         """PUT a whole object."""
         reply = await self._upload(key, self._object_url(key), data, self.object_headers)
-        if not _is_digest(reply):
+        if not has_digest(reply):
             await self._confirm(key, len(data))
 
     async def put_new(self, key: str, data: bytes) -> bool:
@@ -252,7 +246,7 @@ class BucketRequests:
             await self.put(key, data)
             return True
         _check(f"cannot write {key!r}", reply)
-        if not _is_digest(reply):
+        if not has_digest(reply):
             await self._confirm(key, len(data))
         return True
 
@@ -262,9 +256,9 @@ class BucketRequests:
         url = f"{self.url}/?{quote_query({'object-lock': ''})}"
         reply = await self._send(Request(method="GET", url=url, what=what))
         if code_and_message(reply.body)[0] in _NO_LOCK:
-            return BucketLock(is_enabled=False, reason=f"bucket {self.bucket!r} {_WITHOUT_LOCK}")
+            return BucketLock(is_enabled=False, reason=f"bucket {self.bucket!r} {WITHOUT_LOCK}")
         _check(what, reply)
-        return _parse_lock(parse_xml(reply.body, what), self.bucket)
+        return parse_lock(parse_xml(reply.body, what), self.bucket)
 
     async def versions(self, prefix: str) -> list[ObjectVersion]:
         """ListObjectVersions of keys that begin with `prefix`. Raises StorageError."""
@@ -276,7 +270,7 @@ class BucketRequests:
             url = f"{self.url}/?{quote_query(params)}"
             reply = await self._send(Request(method="GET", url=url, complaint=complaint, what=what))
             _check(what, reply)
-            page, markers = _parse_versions(parse_xml(reply.body, what))
+            page, markers = parse_versions(parse_xml(reply.body, what))
             if any(not each.key.startswith(prefix) for each in page):
                 raise StorageError(f"{what}: the list has names that do not begin with {prefix!r}")
             found += page
@@ -366,7 +360,7 @@ class BucketRequests:
             method="POST",
             url=self._upload_url(key, upload_id),
             data=ElementTree.tostring(root),
-            complaint=partial(_not_completed, len(etags)),
+            complaint=partial(not_completed, len(etags)),
             what=what,
             silence_seconds=self.policy.silence_seconds + len(etags) * _COMPLETION_SECONDS_PER_PART,
         )
@@ -397,7 +391,7 @@ class BucketRequests:
             url = f"{self.url}/?{quote_query(params)}"
             reply = await self._send(Request(method="GET", url=url, complaint=complaint, what=what))
             _check(what, reply)
-            found, markers = _parse_uploads(parse_xml(reply.body, what))
+            found, markers = parse_uploads(parse_xml(reply.body, what))
             listed += len(found)
             if listed > MAX_LISTED:
                 raise StorageError(f"{what}: there are more than {MAX_LISTED} below {prefix!r}")
@@ -434,7 +428,7 @@ class BucketRequests:
     async def _sent(self, key: str, url: str, data: bytes, headers: Mapping[str, str]) -> Reply:
         """The answer to a PUT, which may be a refusal; one of success has an ETag that fits to the data."""
         what, digest = f"cannot write {key!r}", await in_thread(_md5, data)
-        request = Request(method="PUT", url=url, data=data, complaint=partial(_not_stored, digest), what=what)
+        request = Request(method="PUT", url=url, data=data, complaint=partial(not_stored, digest), what=what)
         # Demanded of what is put under object lock, also by the bucket's own default.
         sums = {"content-md5": base64.b64encode(bytes.fromhex(digest)).decode("ascii")}
         return await self._send(request, {**headers, **sums})
@@ -486,151 +480,6 @@ def _check(what: str, reply: Reply) -> None:
 
 def _md5(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
-
-
-def _is_digest(reply: Reply) -> bool:
-    """Whether the ETag of a stored object or part must be the MD5 sum of its bytes.
-
-    It is another text where the store encrypts with keys of others, and in stores with ETags of their own.
-    """
-    for name in reply.headers:
-        lower = name.lower()
-        if lower == "x-amz-server-side-encryption" and reply.headers[name] != "AES256":
-            return False
-        if lower.startswith(_OWN_KEY_HEADERS):
-            return False
-    return _MD5.fullmatch(reply.headers.get("ETag", "").strip('"')) is not None
-
-
-def _not_stored(digest: str, reply: Reply) -> str:
-    """The complaint about an answer to PUT."""
-    if complaint := web_page(reply) or error_within(reply):
-        return complaint
-    etag = reply.headers.get("ETag", "").strip('"')
-    if not etag:
-        return "it gave what was sent no ETag"
-    if _is_digest(reply) and etag.lower() != digest:
-        return f"the ETag {etag} is not that of what was sent ({digest})"
-    return ""
-
-
-def _not_completed(parts: int, reply: Reply) -> str:
-    """The complaint about an answer to CompleteMultipartUpload."""
-    if complaint := other_root(reply, "CompleteMultipartUploadResult"):
-        return complaint
-    etag = child_text(ElementTree.fromstring(reply.body), "ETag").strip('"')  # noqa: S314
-    if not etag:
-        return "it gave the object no ETag"
-    if (count := _MULTIPART_ETAG.fullmatch(etag)) and int(count[1]) != parts:
-        return f"the ETag {etag} is not that of an object of {counted(parts, 'part')}"
-    return ""
-
-
-def _no_list(prefix: str, reply: Reply) -> str:
-    """The complaint about an answer to a listing."""
-    if complaint := other_root(reply, "ListBucketResult"):
-        return complaint
-    root = ElementTree.fromstring(reply.body)  # noqa: S314
-    if child_text(root, "IsTruncated") not in ("true", "false"):
-        return "the list does not say whether it is complete"
-    page, _ = _parse_page(root, "")
-    if any(not name.startswith(prefix) for name in (*page.keys, *page.prefixes)):
-        return f"the list has names that do not begin with {prefix!r}"
-    return ""
-
-
-def _parse_page(root: ElementTree.Element, what: str) -> tuple[ListPage, str]:
-    keys: list[str] = []
-    prefixes: list[str] = []
-    texts: dict[str, str] = {}
-    for element in root:
-        name = local_name(element)
-        if name in ("Contents", "CommonPrefixes"):
-            wanted = "Key" if name == "Contents" else "Prefix"
-            (keys if name == "Contents" else prefixes).append(child_text(element, wanted))
-        else:
-            texts[name] = element.text or ""
-    if texts.get("EncodingType") == "url":
-        keys, prefixes = list(map(unquote_plus, keys)), list(map(unquote_plus, prefixes))
-    more = texts.get("IsTruncated") == "true"
-    token = texts.get("NextContinuationToken", "")
-    if more and not token:
-        raise StorageError(f"{what}: the store has more keys but does not say how to get them")
-    return ListPage(keys=keys, prefixes=prefixes), token if more else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnfinishedUpload:
-    """A multipart upload that was neither completed nor aborted.
-
-    Attributes:
-        begun: when, by the store's clock; None if the store does not say it.
-    """
-
-    key: str
-    upload_id: str
-    begun: datetime | None
-
-
-def _parse_uploads(root: ElementTree.Element) -> tuple[list[UnfinishedUpload], dict[str, str]]:
-    """The uploads of a page, and the parameters of the next one; none after the last."""
-    is_encoded = child_text(root, "EncodingType") == "url"
-
-    def decoded(text: str) -> str:
-        return unquote_plus(text) if is_encoded else text
-
-    found = [
-        UnfinishedUpload(
-            key=decoded(child_text(element, "Key")),
-            upload_id=child_text(element, "UploadId"),
-            begun=known_time(child_text(element, "Initiated")),
-        )
-        for element in root
-        if local_name(element) == "Upload"
-    ]
-    if child_text(root, "IsTruncated") != "true":
-        return found, {}
-    markers = {
-        "key-marker": decoded(child_text(root, "NextKeyMarker")),
-        "upload-id-marker": child_text(root, "NextUploadIdMarker"),
-    }
-    return found, {name: text for name, text in markers.items() if text}
-
-
-def _parse_lock(root: ElementTree.Element, bucket: str) -> BucketLock:
-    # A store without this request may answer with a list.
-    if local_name(root) != "ObjectLockConfiguration" or child_text(root, "ObjectLockEnabled") != "Enabled":
-        return BucketLock(is_enabled=False, reason=f"bucket {bucket!r} {_WITHOUT_LOCK}")
-    days = 0
-    for element in root.iter():
-        if local_name(element) in ("Days", "Years") and is_digits(element.text or ""):
-            days = int((element.text or "")[:6]) * (365 if local_name(element) == "Years" else 1)
-    return BucketLock(is_enabled=True, default=timedelta(days=min(days, _MOST_DAYS)))
-
-
-def _parse_versions(root: ElementTree.Element) -> tuple[list[ObjectVersion], dict[str, str]]:
-    """The versions of a page, and the parameters of the next one; none after the last."""
-    is_encoded = child_text(root, "EncodingType") == "url"
-
-    def decoded(text: str) -> str:
-        return unquote_plus(text) if is_encoded else text
-
-    found = [
-        ObjectVersion(
-            key=decoded(child_text(element, "Key")),
-            version=child_text(element, "VersionId"),
-            is_marker=local_name(element) == "DeleteMarker",
-        )
-        for element in root
-        if local_name(element) in ("Version", "DeleteMarker")
-    ]
-    if child_text(root, "IsTruncated") != "true":
-        return found, {}
-    markers = {
-        "key-marker": decoded(child_text(root, "NextKeyMarker")),
-        "version-id-marker": child_text(root, "NextVersionIdMarker"),
-    }
-    return found, {name: text for name, text in markers.items() if text}
 
 
 _NAME_REGION: Final = "give it as region in the location's config, in a URL as ?region=REGION"
