@@ -1,4 +1,6 @@
-"""Watches how Schedules keep their times: metrics and annotations, once a minute. (ADR 129)
+"""Watches how Schedules keep their times: metrics and annotations. (ADR 129)
+
+It looks at all of them once a minute, and at one that is new or was changed at once.
 
 It makes no Backup and asks the API server for nothing: what it decides follows from the caches. It writes a
 Schedule only if an annotation changes, which is about twice a run.
@@ -20,7 +22,7 @@ from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS, SCHEDULES
-from pinnace.runtime.controller import Controller, Resync
+from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
@@ -39,26 +41,42 @@ class ScheduleRuns:
         self._schedules = schedules
         self._backups = backups
         self._zone = zone
+        self._told: dict[Key, str] = {}
 
     async def resync(self) -> None:
         """Look at all Schedules."""
-        now = self._scope.clock.now()
         of_schedule: dict[str, list[JSONObject]] = {}
         for backup in self._backups.objects():
             of_schedule.setdefault(text(backup, "metadata", "labels", labels.SCHEDULE_NAME), []).append(
                 backup
             )
         for schedule in self._schedules.objects():
-            label = labels.label_value(text(schedule, "metadata", "name"))
-            backups = of_schedule.get(label, ())
-            found = look(schedule, backups, now, self._zone)
-            self._scope.metrics.schedule_runs(
-                label,
-                expected=found.is_expected,
-                missed=found.state is Timeliness.MISSED,
-                succeed_by=None if found.succeed_by is None else found.succeed_by.timestamp(),
-            )
-            await self._note(schedule, found.notes(last_success(backups)))
+            await self._record(schedule, of_schedule.get(_label(schedule), ()))
+
+    async def reconcile(self, key: Key) -> Result:
+        """Look at one Schedule."""
+        schedule = self._schedules.get(key)
+        if schedule is not None:
+            label = _label(schedule)
+            backups = [
+                backup
+                for backup in self._backups.objects()
+                if text(backup, "metadata", "labels", labels.SCHEDULE_NAME) == label
+            ]
+            await self._record(schedule, backups)
+        else:
+            self._told.pop(key, None)
+        return DONE
+
+    async def _record(self, schedule: JSONObject, backups: Sequence[JSONObject]) -> None:
+        found = look(schedule, backups, self._scope.clock.now(), self._zone)
+        self._scope.metrics.schedule_runs(
+            _label(schedule),
+            expected=found.is_expected,
+            missed=found.state is Timeliness.MISSED,
+            succeed_by=None if found.succeed_by is None else found.succeed_by.timestamp(),
+        )
+        await self._note(schedule, found.notes(last_success(backups)))
 
     async def _note(self, schedule: JSONObject, notes: dict[str, str | None]) -> None:
         metadata = mapping(schedule, "metadata")
@@ -69,13 +87,33 @@ class ScheduleRuns:
         key = Key.of(schedule)
         if missed := changed.get(labels.MISSED_RUN):
             state, _, rest = missed.partition(" ")
-            if state == Timeliness.MISSED:
+            # At the start of a server both look at a schedule, before the cache shows what one has written.
+            if state == Timeliness.MISSED and self._told.get(key) != rest:
+                self._told[key] = rest
                 log.error("A run of the schedule was missed", schedule=str(key), due=rest)
         patch = {"metadata": {"uid": metadata.get("uid"), "annotations": changed}}
         try:
             await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
         except NotFound:
             return
+
+
+def _label(schedule: JSONObject) -> str:
+    return labels.label_value(text(schedule, "metadata", "name"))
+
+
+def is_changed(old: JSONObject, new: JSONObject) -> bool:
+    """Whether the times of a Schedule may have changed: by its author, or by a run. Pure."""
+    return _times_of(old) != _times_of(new)
+
+
+def _times_of(schedule: JSONObject) -> tuple[object, ...]:
+    rules = (labels.NOT_DURING, labels.CATCH_UP, labels.ALLOW_OVERLAP)
+    return (
+        mapping(schedule, "spec"),
+        [mapping(schedule, "metadata", "annotations").get(name) for name in rules],
+        [mapping(schedule, "status").get(name) for name in ("lastBackup", "lastSkipped")],
+    )
 
 
 def look(schedule: JSONObject, backups: Sequence[JSONObject], now: datetime, zone: tzinfo) -> Punctuality:
@@ -123,6 +161,14 @@ def controller(parts: Parts) -> Controller:
     """The controller that watches the runs of Schedules."""
     schedules, backups = parts.informers.of(SCHEDULES), parts.informers.of(BACKUPS)
     runs = ScheduleRuns(parts.scope, schedules, backups, zone=parts.options.zone)
-    made = Controller(NAME, resync=Resync(runs.resync, PERIOD_SECONDS), clock=parts.scope.clock)
-    made.wait_for(schedules, backups)
+    resync = Resync(runs.resync, PERIOD_SECONDS)
+    made = Controller(NAME, runs.reconcile, resync=resync, clock=parts.scope.clock)
+
+    def changed(old: JSONObject, new: JSONObject) -> None:
+        if is_changed(old, new):
+            made.enqueue(Key.of(new))
+
+    made.watch(schedules, on_update=False, on_delete=True)
+    schedules.add_handlers(on_update=changed)
+    made.wait_for(backups)
     return made

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -42,7 +43,10 @@ from tests.support.clock import FakeClock
 from tests.support.stores.golden import upload
 from tests.support.volumes.uploader_conformance import CAPABILITY, FILES, NAME
 from tests.support.volumes.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
+from tests.support.waiting import eventually
 
+MIB = 1 << 20
+SAVED_MIB = 80
 SHOP = Repository(location="default", namespace="shop")
 
 
@@ -739,3 +743,57 @@ LIST_ALL = ("snapshot", "list", "--all", "--json", "--incomplete")
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in _folder(folder).rglob("*") if path.is_file())
+
+
+async def test_what_a_killed_kopia_had_sent_before_its_last_checkpoint_is_not_sent_again(
+    lab: Lab, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "CHECKPOINT", "1s")
+    slow, process = tmp_path / "slow-kopia", tmp_path / "pid"
+    limit = '"maxUploadSpeedBytesPerSecond": 3000000'
+    slow.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *"snapshot create"*) echo $$ > {process};\n'
+        f"""sed -i 's|"config": {{|&{limit}, |' "$KOPIA_CONFIG_PATH";; esac\n"""
+        f'exec {program} "$@"\n'
+    )
+    slow.chmod(0o755)
+    kopia = Kopia(lab.accesses, program=str(slow))
+    await kopia.init(SHOP)
+    lab.fill({f"file-{number}": os.urandom(MIB) for number in range(SAVED_MIB)})
+    repository = tmp_path / "bucket/site/kopia/shop"
+    size, indexes = _stored(repository), _indexes(repository)
+
+    async def kill_when_much_is_indexed() -> None:
+        async def much() -> bool:
+            return len(_indexes(repository) - indexes) >= 3 and _stored(repository) - size > 30 * MIB
+
+        await eventually(much)
+        os.kill(int(process.read_text()), signal.SIGKILL)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(kill_when_much_is_indexed())
+        with pytest.raises(UploaderError):
+            await kopia.save(SHOP, Source(path=lab.volume, tags=TAGS, name=NAME))
+    assert await kopia.snapshot_ids(SHOP) == set()
+
+    before = _stored(repository)
+    saved = await Kopia(lab.accesses, program=program).save(
+        SHOP, Source(path=lab.volume, tags=TAGS, name=NAME)
+    )
+
+    assert before - size > 30 * MIB
+    assert _stored(repository) - before < (SAVED_MIB - 20) * MIB
+    assert saved.total_bytes == SAVED_MIB * MIB
+    assert saved.new_bytes is not None
+    assert saved.new_bytes < (SAVED_MIB - 20) * MIB
+    assert await kopia.snapshot_ids(SHOP) == {saved.snapshot}
+
+
+def _stored(repository: Path) -> int:
+    """The bytes in a repository, without files that are being written."""
+    return sum(each.stat().st_size for each in repository.rglob("*.f"))
+
+
+def _indexes(repository: Path) -> set[str]:
+    return {each.name for each in repository.rglob("x*.f")}

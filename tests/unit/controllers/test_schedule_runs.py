@@ -9,8 +9,9 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.schedule import backup_annotations
-from pinnace.controllers.schedule_runs import ScheduleRuns
+from pinnace.controllers.schedule_runs import ScheduleRuns, is_changed
 from pinnace.kube.resources import BACKUPS, SCHEDULES
+from pinnace.runtime.keys import Key
 from pinnace.server.monitoring.metrics import ServerMetrics
 from tests.unit.controllers.fakes import Cached, World
 
@@ -138,3 +139,34 @@ async def test_a_success_of_a_clock_that_was_ahead_moves_no_deadline(scene: Scen
     scene.backup("s-1", "Completed", ahead, ahead)
     await scene.runs.resync()
     assert scene.series()["success_deadline_timestamp"] < NOON.timestamp()
+
+
+async def test_a_new_schedule_has_its_notes_before_the_next_look_at_all(scene: Scene) -> None:
+    scene.schedule(last="2024-03-04T01:00:00Z")
+    scene.backup("s-1", "Completed", "2024-03-04T01:00:00Z", "2024-03-04T01:05:00Z")
+
+    await scene.runs.reconcile(Key("velero", "s"))
+    await scene.runs.reconcile(Key("velero", "gone"))
+
+    assert scene.notes == {
+        "next-run": "2024-03-05T01:00:00Z",
+        "last-success": "2024-03-04T01:05:00Z",
+        "missed-run": "no",
+    }
+    assert scene.series()["expected"] == 1
+
+
+@pytest.mark.parametrize(
+    ("new", "changes"),
+    [
+        ({"spec": {"schedule": "@daily", "paused": True}}, True),
+        ({"status": {"lastBackup": "2024-03-04T01:00:00Z", "phase": "Enabled"}}, True),
+        ({"metadata": {"annotations": {labels.NOT_DURING: "08:00-18:00"}}}, True),
+        ({"metadata": {"annotations": {labels.NEXT_RUN: "2024-03-04T01:00:00Z"}}}, False),
+        ({"status": {"phase": "Enabled"}}, False),
+    ],
+    ids=["paused", "ran", "window", "our note", "phase"],
+)
+def test_a_schedule_is_looked_at_when_its_times_may_have_changed(new: JSONObject, changes: bool) -> None:
+    old: JSONObject = {"metadata": {}, "spec": {"schedule": "@daily"}, "status": {}}
+    assert is_changed(old, {**old, **new}) is changes

@@ -14,7 +14,7 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.schedules.due import next_run
+from pinnace.api.schedules.due import is_paused, next_run
 from pinnace.api.schedules.rules import ScheduleRules
 from pinnace.api.values.cron import Cron
 from pinnace.api.values.times import format_time, known_time
@@ -133,10 +133,13 @@ def _succeed_by(cron: Cron, since: datetime, zone: tzinfo) -> datetime | None:
 def shown_as_missed(schedule: JSONObject, cron: Cron | None, now: datetime) -> str:
     """The `Timeliness` that a reader of a Schedule is shown; empty if no server noted one.
 
-    A server that is gone corrects no annotation: a run that was to come and lies behind its grace is missed.
+    A server that is gone corrects no annotation: a run that was to come and lies behind its grace is missed,
+    unless the Schedule is paused meanwhile.
     """
     notes = mapping(schedule, "metadata", "annotations")
     state = text(notes, labels.MISSED_RUN).partition(" ")[0]
+    if state and is_paused(schedule):
+        return Timeliness.PAUSED
     due = known_time(notes.get(labels.NEXT_RUN))
     if state not in (Timeliness.NO, Timeliness.NEW) or due is None or cron is None:
         return state

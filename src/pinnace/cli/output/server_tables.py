@@ -26,9 +26,9 @@ def schedule_table(clock: Clock = SYSTEM_CLOCK) -> Table:
             ("BACKUP TTL", lambda obj: cells.duration(template(obj).get("ttl"))),
             ("LAST BACKUP", lambda obj: past(cells.status(obj).get("lastBackup"), now)),
             ("SELECTOR", lambda obj: cells.selector(template(obj).get("labelSelector"))),
-            ("PAUSED", lambda obj: "true" if cells.spec(obj).get("paused") is True else "false"),
+            ("PAUSED", lambda obj: "true" if _is_paused(obj) else "false"),
             ("LAST SUCCESS", lambda obj: _run_cell(obj, labels.LAST_SUCCESS, now, absent="never")),
-            ("NEXT", lambda obj: _run_cell(obj, labels.NEXT_RUN, now, absent="n/a")),
+            ("NEXT", lambda obj: _next_cell(obj, now)),
             ("MISSED", lambda obj: missed_state(obj, now)),
         ),
         optional=frozenset({"LAST SUCCESS", "NEXT", "MISSED"}),
@@ -43,6 +43,16 @@ def _run_cell(schedule: JSONObject, annotation: str, now: datetime, *, absent: s
     if labels.MISSED_RUN not in notes:
         return ""
     return relative(text(notes, annotation), now) if notes.get(annotation) else absent
+
+
+def _is_paused(schedule: JSONObject) -> bool:
+    return cells.spec(schedule).get("paused") is True
+
+
+def _next_cell(schedule: JSONObject, now: datetime) -> str:
+    """The time of the next run. A paused Schedule has none, though a server may have noted one before."""
+    noted = _run_cell(schedule, labels.NEXT_RUN, now, absent="n/a")
+    return "n/a" if noted and _is_paused(schedule) else noted
 
 
 def missed_state(schedule: JSONObject, now: datetime) -> str:

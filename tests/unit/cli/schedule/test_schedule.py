@@ -409,6 +409,8 @@ def test_schedules_are_listed_with_all_columns() -> None:
         ({"missed-run": "no", "next-run": "{-3h}"}, ["never", "3h ago", "yes"]),  # its server is gone
         ({"missed-run": "running", "next-run": "{-3h}"}, ["never", "3h ago", "running"]),
         ({"missed-run": "paused"}, ["never", "n/a", "paused"]),
+        # It was paused a moment ago, or its server is gone.
+        ({"missed-run": "no", "next-run": "{-3h}", "last-success": "{-19h}"}, ["19h ago", "n/a", "paused"]),
     ],
 )
 def test_what_a_server_noted_of_the_runs_is_shown(notes: dict[str, str], cells: list[str]) -> None:
@@ -417,7 +419,7 @@ def test_what_a_server_noted_of_the_runs_is_shown(notes: dict[str, str], cells: 
             r"\{([+-]\d+)h\}", lambda found: format_time(NOW + timedelta(hours=int(found[1]))), note
         )
 
-    noted = daily(spec={"schedule": "@daily", "template": {}})
+    noted = daily(spec={"schedule": "@daily", "template": {}, "paused": cells[-1] == "paused"})
     noted["metadata"]["annotations"] = {f"pinnace.io/{name}": filled(note) for name, note in notes.items()}
     shown = render_table([noted], schedule_table(FakeClock(now=NOW)), OutputFlags(format="table"))
     header, row = (re.split(r" {2,}", line.strip()) for line in shown.splitlines())
