@@ -14,7 +14,12 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.catalogue.plain_volumes import PlainListError, decode_plain_list, encode_plain_list
-from pinnace.catalogue.reading import plain_list_of, plain_list_of_parked, read_deletable
+from pinnace.catalogue.reading import (
+    plain_list_of,
+    plain_list_of_parked,
+    read_deletable,
+    read_deletable_in_repositories,
+)
 from pinnace.catalogue.volumes import Place, SavedVolume, Way
 from pinnace.csi.deletion import StoredSnapshot
 from pinnace.kms.errors import KMSRefused, KMSUnavailable
@@ -180,9 +185,10 @@ async def test_the_list_of_a_backup_that_waited_has_the_data_that_was_moved_mean
     parked = encrypted.writer.parked()
     await encrypted.put(parked, snapshots=[NATIVE], item_operations=[uploading("data")])
     waiting = await read_deletable(encrypted.opened().parked(), NAME, None)
+    repositories = await read_deletable_in_repositories(encrypted.opened().parked(), NAME, None)
     (work := tmp_path / "work").mkdir()
     rewritten = await tarball_of(work, [], files=file_of(upload("data", "k9")))
-    final = FinalFiles(contents=rewritten)
+    final = FinalFiles(contents=rewritten, volume_infos=[by_csi("late", "h", "d")])
     listed = await plain_list_of_parked(parked, NAME, final, work)
     (folder := tmp_path / "final").mkdir()
 
@@ -196,8 +202,12 @@ async def test_the_list_of_a_backup_that_waited_has_the_data_that_was_moved_mean
     ]
     assert titles(await read_deletable(encrypted.opened(), NAME, None)) == [
         "volume snapshot snap-1",
+        "CSI snapshot h of d",
         "kopia snapshot k9",
     ]
+    in_repositories = await read_deletable_in_repositories(encrypted.opened(), NAME, None)
+    assert titles(in_repositories) == ["kopia snapshot k9"]
+    assert titles(repositories) == ["moved 1 of those whose names are encrypted"]
 
 
 async def test_a_backup_that_is_cut_short_keeps_the_list_that_it_was_parked_with(

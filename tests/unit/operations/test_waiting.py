@@ -128,6 +128,7 @@ async def test_a_waiting_backup_is_parked_and_each_of_its_files_is_written_once(
         if path.is_file() and "pinnace-" not in path.name
     )
     assert puts[-1] == "backups/b1/velero-backup.json"
+    assert "b1-pinnace-volumes.json" not in lab.store.stored()  # it is not encrypted
     assert not (lab.store.root / "backups/b1/pinnace-parked").exists()
 
 
