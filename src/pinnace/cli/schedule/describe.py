@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.schedules.rules import seed_of
@@ -58,6 +59,20 @@ def _when(sheet: Sheet, schedule: JSONObject) -> None:
             sheet.field(title, value)
 
 
+def _runs(sheet: Sheet, schedule: JSONObject) -> None:
+    """What a server noted of the runs; nothing where none does."""
+    notes = mapping(schedule, "metadata", "annotations")
+    if labels.MISSED_RUN not in notes:
+        return
+    from pinnace.cli.output.server_tables import missed_state  # most commands need no rules of schedules
+
+    is_paused = cells.spec(schedule).get("paused") is True
+    sheet.field("Last Success", cells.local_time(text(notes, labels.LAST_SUCCESS), "<never>"))
+    due = "" if is_paused else text(notes, labels.NEXT_RUN)
+    sheet.field("Next Run", cells.local_time(due, "<none>"))
+    sheet.field("Missed Run", missed_state(schedule, SYSTEM_CLOCK.now()))
+
+
 def describe_schedule(schedule: JSONObject, view: View, retention: Sequence[str] = ()) -> str:
     """The description as aligned text, without a newline at its end.
 
@@ -82,6 +97,7 @@ def describe_schedule(schedule: JSONObject, view: View, retention: Sequence[str]
     template_block(_Indented(sheet), described_template(spec.get("template") or {}))
     sheet.line()
     sheet.field("Last Backup", cells.local_time(cells.status(schedule).get("lastBackup"), "<never>"))
+    _runs(sheet, schedule)
     if retention:
         sheet.line()
         for line in retention:

@@ -518,6 +518,24 @@ def test_a_refused_schedule_has_phase_and_errors_in_red() -> None:
     assert lines[-1] == "Last Backup:  <never>"
 
 
+@pytest.mark.parametrize(
+    ("paused", "due", "state"),
+    [(False, "2021-08-12 07:00:00 +0000 UTC", "yes"), (True, "<none>", "paused")],
+)
+def test_describe_shows_what_a_server_noted_of_the_runs(paused: bool, due: str, state: str) -> None:
+    noted = daily(spec={"schedule": "0 7 * * *", "template": {}, "paused": paused})
+    noted["metadata"]["annotations"] = {
+        "pinnace.io/missed-run": "no",
+        "pinnace.io/last-success": "2021-08-11T07:01:00Z",
+        "pinnace.io/next-run": "2021-08-12T07:00:00Z",
+    }
+    assert describe_schedule(noted, View()).splitlines()[-3:] == [
+        "Last Success:  2021-08-11 07:01:00 +0000 UTC",
+        f"Next Run:      {due}",
+        f"Missed Run:    {state}",
+    ]
+
+
 def test_describe_prints_the_named_or_all_schedules(
     capsys: pytest.CaptureFixture[str], cluster: ServedCluster
 ) -> None:
