@@ -67,10 +67,12 @@ class OfferedFile(msgspec.Struct, frozen=True):
     Attributes:
         url: signed.
         key_files: the contents of those of its backup, the newest first; none if it is plain.
+        backup: the name of a backup in its location; empty if it is that of the object.
     """
 
     url: str
     key_files: tuple[str, ...] = ()
+    backup: str = ""
 
 
 class ServerBackend:
@@ -187,11 +189,13 @@ class ServerBackend:
         offer = await self._offer(kind, name, options)
         # A slow download is not ended: from here on the timeout is for silence.
         stored = await self._opened(offer, kind, name, options)
-        from pinnace.client.sealed_downloads import decrypted
+        from pinnace.client.sealed_downloads import KeyFilesOf, decrypted
         from pinnace.storage.encryption import Encryption
 
         encryption = self._encryption or Encryption
-        async with decrypted(stored, kind, name, offer.key_files, encryption) as chunks:
+        owner = None if kind in OF_RESTORES else offer.backup or name
+        keys = KeyFilesOf(name, owner, offer.key_files)
+        async with decrypted(stored, kind, keys, encryption) as chunks:
             yield chunks
 
     async def _opened(

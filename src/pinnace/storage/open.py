@@ -134,6 +134,10 @@ def open_backup_store(
         hides_details=hides_details_of(location.spec.config),
         kms_access=partial(_kms_access, location, credentials_file, environ, own_networks),
     )
+    if encryption.kms_keys and tenant_of(location.metadata):
+        rights = _kms_access(location, credentials_file, environ, own_networks)
+        for key in encryption.kms_keys:
+            rights.file_for(key)  # else the first backup would find out that it may not be used
     store = open_object_store(
         location.spec.provider or "",
         store_config(location, credentials_file=credentials_file),

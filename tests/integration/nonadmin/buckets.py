@@ -43,15 +43,19 @@ class OwnBucket:
         config["credentialsFile"] = str(bucket.server.credentials_file)
         self._config = config
 
-    async def create(self, name: str = "mine") -> None:
-        """Ask for the location, as a tenant does, and wait until the server has it."""
+    async def create(self, name: str = "mine", **settings: str) -> None:
+        """Ask for the location, as a tenant does, and wait until the server has it.
+
+        Args:
+            settings: more of its `config`.
+        """
         tenant = self.tenant
         keys = self._bucket.server.credentials_file.read_text()
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}}
         await tenant.client.create(SECRETS, {**body, "stringData": {"cloud": keys}}, tenant.namespace)
         spec = {
             "provider": "aws",
-            "config": self._bucket.location_config,
+            "config": {**self._bucket.location_config, **settings},
             "objectStorage": {"bucket": self._bucket.name},
             "credential": {"name": "keys", "key": "cloud"},
             "backupSyncPeriod": "1ms",

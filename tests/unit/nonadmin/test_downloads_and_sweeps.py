@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from pinnace.api.labels import KEY_FILES
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
@@ -94,6 +95,34 @@ async def test_a_url_of_a_backups_file_is_copied() -> None:
     service.cluster.clock.turn(timedelta(minutes=11))
     await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
     assert service.cluster.of(NON_ADMIN_DOWNLOADS) == []
+
+
+async def test_the_key_files_of_an_encrypted_file_are_copied_before_its_url() -> None:
+    service = Service()
+    await backed_up(service)
+    made = service.cluster.add(
+        NON_ADMIN_DOWNLOADS, "log", "shop", spec={"target": {"kind": "BackupLog", "name": "nightly"}}
+    )
+    await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
+    (download,) = service.cluster.of(DOWNLOADS)
+    notes = {**download["metadata"]["annotations"], KEY_FILES: '["the key file"]'}
+    service.cluster.change(
+        DOWNLOADS,
+        f"nadr-{made['metadata']['uid']}",
+        SERVER,
+        metadata={**download["metadata"], "annotations": notes},
+        status={"phase": "Processed", "downloadURL": "https://x/signed"},
+    )
+    seen: list[tuple[bool, bool]] = []
+    for _ in range(2):
+        await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
+        found = non_admin_download(service)
+        notes, status = found["metadata"].get("annotations") or {}, found.get("status") or {}
+        seen.append((KEY_FILES in notes, "velero" in status))
+
+    assert seen[-1] == (True, True)
+    assert (False, True) not in seen
+    assert non_admin_download(service)["metadata"]["annotations"][KEY_FILES] == '["the key file"]'
 
 
 @pytest.mark.spec("NAC-044")

@@ -43,6 +43,10 @@ class TenantRestoreOptions(
         section=Section.WHAT,
         help="What to do with objects that exist and differ: none leaves them alone, update patches them.",
     )
+    identity_secret: str = text(
+        section=Section.WHAT,
+        help="Secret of the namespace with private keys that open the backup, if it is encrypted.",
+    )
 
 
 create_restore = lazy_command(

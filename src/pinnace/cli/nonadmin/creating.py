@@ -1,11 +1,11 @@
 """The work of `nonadmin backup|restore|storage-location create`."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import click
 
 from pinnace.api.codec import encode
+from pinnace.api.labels import IDENTITY_SECRET
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.label_choice import label_choice_errors
@@ -55,7 +55,12 @@ def restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
         raise InvalidInput("\n".join(problems))
     given = encode(spec)
     given.pop("hooks", None)
-    _submit(ctx, "restore", given, options, partial(chosen_objects, options))
+
+    def annotations_in(namespace: str) -> Mapping[str, str]:
+        named = {IDENTITY_SECRET: options.identity_secret} if options.identity_secret else {}
+        return {**chosen_objects(options, namespace), **named}
+
+    _submit(ctx, "restore", given, options, annotations_in)
 
 
 def location(ctx: click.Context, options: TenantLocationOptions) -> None:

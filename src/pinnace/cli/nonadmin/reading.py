@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import click
 
 from pinnace.api import phases
+from pinnace.api.labels import KEY_FILES
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
-from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
+from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind, decode_key_files
 from pinnace.cli.backends import encryption_of
 from pinnace.cli.common.get import check_one_way
 from pinnace.cli.common.options import GetOptions, LogsOptions
@@ -241,7 +242,13 @@ class TenantBackend(ServerBackend):
                     raise ClientError(f"the log of {name} cannot be downloaded: {_refusal(seen)}")
                 await asyncio.sleep(POLL_SECONDS)
                 seen = await self.client.get(NON_ADMIN_DOWNLOADS, own, self.namespace)
-            return OfferedFile(url)
+            key_files = decode_key_files(text(seen, "metadata", "annotations", KEY_FILES))
+            backup = ""
+            if key_files and kind not in OF_RESTORES:
+                # The name in the location, which the key files know.
+                own_backup = await self.client.get(NON_ADMIN_BACKUPS, name, self.namespace)
+                backup = text(own_backup, "status", "veleroBackup", "name")
+            return OfferedFile(url, key_files, backup)
         finally:
             await self._delete_request(own)
 

@@ -34,7 +34,7 @@ from pinnace.storage.encryption import hides_details_of
 from pinnace.storage.errors import InvalidLocation, StorageError, StoreConfigError
 from pinnace.storage.newest import Link, after, links_of_text
 from pinnace.storage.open import open_backup_store
-from pinnace.storage.own_settings import HIDE_DETAILS, KMS_KEYS, RECIPIENTS, signatures_of, without_signing
+from pinnace.storage.own_settings import HIDE_DETAILS, signatures_of, without_signing
 from pinnace.volumes.repository_places import store_of
 
 _NOTE_ATTEMPTS: Final = 5
@@ -187,9 +187,6 @@ class LocationStores:
         return await self._client.get(BACKUP_STORAGE_LOCATIONS, name, self._namespace)
 
     async def _acquire(self, location: BackupStorageLocation) -> BackupStore:
-        for setting in (RECIPIENTS, KMS_KEYS):
-            if setting in location.spec.config and tenant_of(location.metadata):
-                raise StoreConfigError(f"config.{setting}: a tenant's location does not encrypt backups")
         if hides_details_of(location.spec.config):
             raise StoreConfigError(
                 f"config.{HIDE_DETAILS} is for locations without a server: a server has the details of its"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from pinnace.api.labels import KEY_FILES
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
@@ -18,7 +19,7 @@ from pinnace.api.values.times import parse_time
 from pinnace.api.velero.download_request import OF_RESTORES, DownloadRequestPhase
 from pinnace.kube.resources import DOWNLOAD_REQUESTS
 from pinnace.nonadmin.flows.conditions import ConditionState, condition, with_condition
-from pinnace.nonadmin.flows.steps import DONE, Create, Delete, Finish, PassMemory, Step, WriteStatus
+from pinnace.nonadmin.flows.steps import DONE, Create, Delete, Finish, PassMemory, Patch, Step, WriteStatus
 from pinnace.nonadmin.identity import is_own_backup, origin_key, owner_metadata, tenant_of_location
 from pinnace.nonadmin.objects import NON_ADMIN_DOWNLOADS, NOT_USED, is_being_deleted, velero_body
 from pinnace.runtime.keys import Key
@@ -100,6 +101,11 @@ def _answered(non_admin_download: JSONObject, download: JSONObject, facts: Downl
         return DONE
     if expires is not None and expires < 0:
         return DONE
+    key_files = text(download, "metadata", "annotations", KEY_FILES)
+    if key_files and text(non_admin_download, "metadata", "annotations", KEY_FILES) != key_files:
+        # Before the answer: who waits for that reads both.
+        patch = {"metadata": {"annotations": {KEY_FILES: key_files}}}
+        return Patch(resource=NON_ADMIN_DOWNLOADS, obj=non_admin_download, patch=patch)
     seen = ConditionState(
         type="Processed",
         holds=not failed,

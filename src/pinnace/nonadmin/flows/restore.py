@@ -42,7 +42,13 @@ from pinnace.nonadmin.flows.steps import (
 from pinnace.nonadmin.identity import is_administrators, is_own_backup, new_id, origin_key, owner_metadata
 from pinnace.nonadmin.objects import NON_ADMIN_RESTORES, is_being_deleted, velero_body
 from pinnace.nonadmin.settings.admin import AdminSettings
-from pinnace.nonadmin.specs.restore import chosen_objects, restore_problem, restore_spec, widened_fields
+from pinnace.nonadmin.specs.restore import (
+    chosen_objects,
+    identity_secret,
+    restore_problem,
+    restore_spec,
+    widened_fields,
+)
 from pinnace.runtime.keys import Key
 
 REMOVED: Final = (
@@ -170,6 +176,7 @@ class _RestoreFlow(RequestFlow):
         metadata["annotations"] = {
             **metadata["annotations"],
             **chosen_objects(self._non_admin_restore),
+            **identity_secret(self._non_admin_restore),
             MAX_HOOK_TIME_ANNOTATION: limit,
         }
         trusted = is_administrators(self._facts.backup, self._facts.backup_location)

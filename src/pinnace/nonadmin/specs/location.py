@@ -18,13 +18,14 @@ from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.credentials import credentials_problem
 from pinnace.nonadmin.specs.enforcement import filled_in, location_violation
 from pinnace.storage.object_lock import LOCK_SETTINGS
+from pinnace.storage.own_settings import KMS_KEYS, RECIPIENTS
 from pinnace.storage.providers import PROVIDERS
 from pinnace.store_access.addresses import Addresses, AddressRefused, parse_allowed
 
 _PREFIX: Final = "NonAdminBackupStorageLocation spec.bslSpec"
 
 ALLOWED_CONFIG: Final = {
-    each.short_name: {*each.tenants.settings, *LOCK_SETTINGS}
+    each.short_name: {*each.tenants.settings, *LOCK_SETTINGS, RECIPIENTS, KMS_KEYS}
     for each in PROVIDERS.values()
     if each.tenants is not None
 }

@@ -8,8 +8,9 @@ from typing import Final
 from pinnace.api.chosen_objects import decode_chosen
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_part
-from pinnace.api.labels import CHOSEN_OBJECTS
+from pinnace.api.labels import CHOSEN_OBJECTS, IDENTITY_SECRET
 from pinnace.api.nonadmin.common import NonAdminPhase
+from pinnace.api.nonadmin.names import is_object_name
 from pinnace.api.nonadmin.restore_limits import (
     CONFIG_MAP_FIELDS,
     MAX_OBJECTS,
@@ -85,6 +86,7 @@ def restore_problem(
         or "; ".join(check_part(RestoreSpec, spec, _PREFIX).errors)
         or _selector_problem(spec, settings)
         or _objects_problem(non_admin_restore)
+        or _identity_problem(non_admin_restore)
     )
 
 
@@ -92,6 +94,22 @@ def chosen_objects(non_admin_restore: JSONObject) -> JSONObject:
     """The annotation with the single objects of a request, for the Restore; it can only narrow the spec."""
     value = text(non_admin_restore, "metadata", "annotations", CHOSEN_OBJECTS)
     return {CHOSEN_OBJECTS: value} if value else {}
+
+
+def identity_secret(non_admin_restore: JSONObject) -> JSONObject:
+    """The annotation with the Secret whose identities open the backup, for the Restore.
+
+    The server reads that Secret in the namespace of the request only.
+    """
+    value = text(non_admin_restore, "metadata", "annotations", IDENTITY_SECRET)
+    return {IDENTITY_SECRET: value} if value else {}
+
+
+def _identity_problem(non_admin_restore: JSONObject) -> str:
+    for value in identity_secret(non_admin_restore).values():
+        if not is_object_name(value):
+            return f"NonAdminRestore annotation {IDENTITY_SECRET} is not the name of a Secret"
+    return ""
 
 
 def _objects_problem(non_admin_restore: JSONObject) -> str:

@@ -12,8 +12,10 @@ from pinnace.age.recipients import parse_recipients, wrap
 from pinnace.age.x25519 import X25519Identity
 from pinnace.api.labels import IDENTITY_SECRET
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.identity_secrets import IdentitySecretUnusable, identities_of
+from pinnace.kube.resources import SECRETS
 from tests.unit.controllers.fakes import NAMESPACE, World
 
 ALICE, BOB = X25519Identity.generate(), X25519Identity.generate()
@@ -65,7 +67,7 @@ async def test_a_restore_that_names_none_reads_none(world: World) -> None:
         ({"a": b"\xff\x00"}, "key 'a': it has no identity"),
         ({"a": str(ALICE.recipient).encode()}, "key 'a': line 1 is a recipient"),
         ({"a": ALICE.secret_text().encode(), "b": b"token"}, "key 'b': line 1 is no identity"),
-        ({"a": b"x" * 70_000}, "key 'a': it has more than 65536 bytes"),
+        ({"a": b"x" * 9_000}, "key 'a': it has more than 8192 bytes"),
         ({"a": passphrase.encrypt(ALICE.secret_text().encode(), PASSWORD)}, "protected by a passphrase"),
         ({"a": ssh_key(PASSWORD)[1]}, "the ssh key is protected by a passphrase"),
         ({f"k{n}": ALICE.secret_text().encode() for n in range(65)}, "more than 64 identities"),
@@ -84,6 +86,30 @@ async def test_a_secret_that_cannot_be_used_is_named_and_its_content_is_not(
     assert text.startswith(f"the annotation {IDENTITY_SECRET} names Secret 'keys', which cannot be used: ")
     assert said in text
     assert not any(secret in text for secret in ("a password", "token", "AGE-SECRET-KEY-1Q", PASSWORD))
+
+
+async def test_a_restore_of_a_tenant_reads_the_secret_of_its_own_namespace_only(world: World) -> None:
+    add_secret(world, age=ALICE.secret_text().encode())
+    restore = named()
+    restore.metadata.annotations[Origin.RESTORE.namespace_annotation] = "tenant"
+
+    with pytest.raises(IdentitySecretUnusable, match="'keys', which is not in namespace tenant"):
+        await identities_of(world.scope.client, NAMESPACE, restore)
+
+    data = {"age": base64.b64encode(BOB.secret_text().encode()).decode()}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "data": data}
+    world.cluster.put(secret, SECRETS, "tenant")
+    identities = await identities_of(world.scope.client, NAMESPACE, restore)
+    assert identities is not None
+    with pytest.raises(NoIdentityMatches):
+        identities.unwrap(wrap(b"secret", parse_recipients(str(ALICE.recipient))))
+    assert identities.unwrap(wrap(b"secret", parse_recipients(str(BOB.recipient)))) == b"secret"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "..", "x?y", "X", "a" * 254])
+async def test_what_is_not_the_name_of_a_secret_is_not_asked_for(world: World, name: str) -> None:
+    with pytest.raises(IdentitySecretUnusable, match="which is not the name of a Secret"):
+        await identities_of(world.scope.client, NAMESPACE, named(name))
 
 
 async def test_a_secret_that_is_missing_or_no_base64_is_said(world: World) -> None:

@@ -22,7 +22,7 @@ from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, SCHEDULES
 from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.checked_files import SignatureRefused
-from pinnace.storage.errors import StoreConfigError
+from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.storage.newest import links_of_text
 from pinnace.storage.own_settings import (
     HIDE_DETAILS,
@@ -115,14 +115,34 @@ async def test_a_location_whose_keys_cannot_be_used_is_not_opened(
             pass
 
 
-@pytest.mark.parametrize("setting", [RECIPIENTS, KMS_KEYS])
-async def test_a_location_of_a_tenant_takes_no_recipients(world: World, setting: str) -> None:
-    config = {"path": str(world.folder), setting: str(X25519Identity.generate().recipient)}
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        (RECIPIENTS, str(X25519Identity.generate().recipient), ""),
+        (RECIPIENTS, "age1yubikey1q2w3e4r5t6y7u8", "config.encryption.recipients"),
+        (KMS_KEYS, "hashivault://main", "uses keys of its own cloud only, with its own credentials"),
+        (
+            KMS_KEYS,
+            "awskms:///arn:aws:kms:eu-central-1:111122223333:key/1",
+            "uses keys of its own cloud only",
+        ),
+    ],
+)
+async def test_a_location_of_a_tenant_takes_simple_recipients_and_no_rights_of_the_server(
+    world: World, setting: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "VAULT_TOKEN"):
+        monkeypatch.setenv(name, "of the server")
+    config = {"path": str(world.folder), setting: value}
     world.edit(BACKUP_STORAGE_LOCATIONS.name, "default", config=config)
     metadata = world.cluster.stored("backupstoragelocations", "default")["metadata"]
     metadata["annotations"] = {Origin.LOCATION.namespace_annotation: "tenant"}
 
-    with pytest.raises(StoreConfigError, match=f"config.{setting}: a tenant's location"):
+    if not said:
+        async with world.locations.open("default") as store:
+            assert store.encrypts
+        return
+    with pytest.raises(StorageError, match=said):
         async with world.locations.open("default"):
             pass
 

@@ -87,8 +87,13 @@ async def test_a_restore_is_created_mirrored_and_completed(service: Service) -> 
     assert service.cluster.of(NON_ADMIN_RESTORES) == []
 
 
-async def test_single_objects_are_the_only_annotation_that_a_tenant_passes_on(service: Service) -> None:
-    chosen = {"pinnace.io/objects": '{"objects": ["cm/shop/a"]}'}
+async def test_objects_and_an_own_secret_are_all_that_annotations_of_a_tenant_pass_on(
+    service: Service,
+) -> None:
+    chosen = {
+        "pinnace.io/objects": '{"objects": ["cm/shop/a"]}',
+        "pinnace.io/identity-secret": "restore-key",
+    }
     others = {"pinnace.io/allow-failed-backup": "true", "pinnace.io/max-hook-time": "9999h"}
     service.cluster.add(
         NON_ADMIN_RESTORES,
@@ -102,6 +107,22 @@ async def test_single_objects_are_the_only_annotation_that_a_tenant_passes_on(se
     annotations = restore["metadata"]["annotations"]
     assert annotations.items() >= chosen.items()
     assert not annotations.items() & others.items()
+    # The server reads the Secret where this says.
+    assert annotations["openshift.io/oadp-nar-origin-namespace"] == "shop"
+
+
+@pytest.mark.parametrize("name", ["../keys", "velero/keys", "keys?x", "A"])
+async def test_an_annotation_that_is_not_the_name_of_a_secret_is_refused(service: Service, name: str) -> None:
+    service.cluster.add(
+        NON_ADMIN_RESTORES,
+        "back",
+        "shop",
+        metadata={"annotations": {"pinnace.io/identity-secret": name}},
+        spec={"restoreSpec": {"backupName": "nightly"}},
+    )
+    await service.settle()
+    assert service.cluster.of(RESTORES) == []
+    assert "is not the name of a Secret" in str(non_admin_restore(service)["status"])
 
 
 @pytest.mark.spec("NAC-034")
