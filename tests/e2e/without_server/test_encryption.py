@@ -1,5 +1,6 @@
 """An encrypted location without a server: every command that reads, with and without an identity."""
 
+import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, SECRETS
 from tests.e2e.without_server.command import Pinnace
+from tests.support.age.plugin_program import identity_of, install_plugin, recipient_of
 from tests.support.runs.without_server import ENCODED_PASSWORD, MakePinnace, exists, files_in
 
 IDENTITY = X25519Identity.generate()
@@ -211,3 +213,42 @@ async def test_hidden_details_are_read_by_the_identity_alone_and_a_deletion_need
 
     assert (await pinnace("backup", "delete", "b1", "--confirm")).code == 0
     assert not exists(location / "backups" / "b1")
+
+
+async def test_a_plugin_of_age_opens_a_backup_and_asks_on_a_terminal_only(
+    pinnace_for: MakePinnace, world: str, location: Path, client: KubeClient, tmp_path: Path
+) -> None:
+    install_plugin(tmp_path)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    sealing = pinnace_for(str(location), environ={"PINNACE_RECIPIENTS": recipient_of("plain"), "PATH": path})
+    created = await sealing("backup", "create", "b1", "--include-namespaces", world)
+    assert (created.code, created.told) == (0, ""), created
+    file, target = tmp_path / "identity", f"{world}-back"
+    restore = ("restore", "create", "r1", "--from-backup", "b1", "--namespace-mappings", f"{world}:{target}")
+    for word, text in (
+        ("secret", "age-plugin-test: it asks 'PIN?': run the command on a terminal"),
+        ("error", "age-plugin-test: no key is"),
+    ):
+        file.write_text(identity_of(word))
+        refused = await sealing("--identity-file", str(file), *restore)
+        assert (refused.code != 0, refused.err.count(text)) == (True, 1), refused
+        assert not exists(location / "restores")
+    file.write_text(identity_of("say"))
+    restored = await sealing("--identity-file", str(file), *restore)
+    assert restored.code == 0, restored
+    assert "age-plugin-test: touch the key" in restored.err
+    assert (await client.get(SECRETS, "password", target))["data"] == {"password": ENCODED_PASSWORD}
+    await client.delete(NAMESPACES, target)
+
+
+async def test_the_doctor_finds_plain_backups_and_lost_keys(
+    pinnace: Pinnace, sealing: Pinnace, backup: str, world: str, location: Path
+) -> None:
+    looked = await sealing("doctor")
+    assert "are encrypted, and each has a key file" in looked.out, looked
+    assert (await pinnace("backup", "create", "plain", "--include-namespaces", world)).code == 0
+    (location / "backups/b1/b1-pinnace-keys.json").unlink()
+    looked = await sealing("doctor")
+    assert looked.code == 1, looked
+    for text in ("1 of the backups in", "have lost their key files, and nobody can open them: b1"):
+        assert text in " ".join(looked.out.split()), looked
