@@ -42,7 +42,7 @@ from pinnace.kms.errors import KMSUnavailable
 from pinnace.storage.backup_files import BackupFiles, FinalFiles
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
-from pinnace.storage.key_opening import NOT_OPENED, AgePluginFailed, IdentityMissing
+from pinnace.storage.key_errors import NOT_OPENED, AgePluginFailed, IdentityMissing
 
 _DATA_UPLOAD: Final = "/DataUpload"
 _PASSING: Final = (KMSUnavailable, AgePluginFailed)

@@ -52,7 +52,7 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import BackupExists, ObjectNotFound, ReadOnlyLocation
-from pinnace.storage.key_opening import IdentityMissing, IdentityRefused
+from pinnace.storage.key_errors import IdentityMissing, IdentityRefused
 
 log = get_logger(__name__)
 

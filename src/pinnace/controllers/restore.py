@@ -53,7 +53,7 @@ from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
-from pinnace.storage.key_opening import EncryptionBroken, IdentityMissing, IdentityRefused
+from pinnace.storage.key_errors import EncryptionBroken, IdentityMissing, IdentityRefused
 from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)

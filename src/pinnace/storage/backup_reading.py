@@ -27,12 +27,7 @@ from pinnace.storage.errors import ObjectNotFound, UnreadableObject
 from pinnace.storage.hidden_details import hides_details, is_plain_part
 from pinnace.storage.holds import MOST_BYTES, UNREADABLE, UNTRUSTED, Hold, decode_hold
 from pinnace.storage.interface import VersionedStore, read_all, save_stream, within
-from pinnace.storage.key_opening import (
-    AgePluginFailed,
-    EncryptionBroken,
-    IdentityMissing,
-    IdentityRefused,
-)
+from pinnace.storage.key_errors import AgePluginFailed, EncryptionBroken, IdentityMissing, IdentityRefused
 from pinnace.storage.location_files import LocationFiles
 from pinnace.storage.manifest import Manifest
 from pinnace.storage.newest import Link, links_of

@@ -2,17 +2,16 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pinnace.age.errors import AgeError, MalformedFile, NoIdentityMatches, PluginFailed
 from pinnace.age.header import MAGIC, is_age
 from pinnace.aio.blocking import in_thread
-from pinnace.kms.errors import InvalidKMSKey, KMSError, KMSRefused
+from pinnace.kms.errors import InvalidKMSKey, KMSError
 from pinnace.kms.uris import parse_key
-from pinnace.notices.codes import Code
-from pinnace.notices.notice import Coded
 from pinnace.storage.encryption import Encryption, kms_entries, open_key_file, open_kms_secret
-from pinnace.storage.errors import StorageError, UnreadableObject
+from pinnace.storage.errors import UnreadableObject
+from pinnace.storage.key_errors import AgePluginFailed, EncryptionBroken, IdentityMissing, IdentityRefused
 from pinnace.storage.own_settings import KMS_KEYS
 
 if TYPE_CHECKING:  # cryptography is loaded where something is encrypted only
@@ -20,34 +19,6 @@ if TYPE_CHECKING:  # cryptography is loaded where something is encrypted only
 
 ReadKeyFile = Callable[[str], Awaitable[bytes]]
 """Returns the content of a key file, which may be hostile. Raises StorageError."""
-
-
-class IdentityMissing(Coded, UnreadableObject):
-    """A file is encrypted, and no identity was given."""
-
-    notice_code = Code.IDENTITY_MISSING
-
-
-class IdentityRefused(Coded, UnreadableObject):
-    """A file is encrypted, and none of the given identities opens it."""
-
-    notice_code = Code.IDENTITY_REFUSED
-
-
-class EncryptionBroken(Coded, UnreadableObject):
-    """An encrypted file, or a key file, is not as it was written."""
-
-    notice_code = Code.ENCRYPTION_BROKEN
-
-
-class AgePluginFailed(Coded, StorageError):
-    """A plugin program of age does not wrap or unwrap the key of a backup."""
-
-    notice_code = Code.AGE_PLUGIN_FAILED
-
-
-NOT_OPENED: Final = (IdentityMissing, IdentityRefused, KMSRefused, InvalidKMSKey)
-"""The errors that say that a file is encrypted and that whoever reads here has no key to it."""
 
 
 async def open_key(

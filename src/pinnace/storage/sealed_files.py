@@ -27,15 +27,8 @@ from pinnace.storage.encryption import (
 )
 from pinnace.storage.errors import RangesUnsupported
 from pinnace.storage.interface import ObjectStore, read_all
-from pinnace.storage.key_opening import (
-    AgePluginFailed,
-    EncryptionBroken,
-    encryption_broken,
-    exchanged,
-    looked_at,
-    open_key,
-    unsealed,
-)
+from pinnace.storage.key_errors import AgePluginFailed, EncryptionBroken
+from pinnace.storage.key_opening import encryption_broken, exchanged, looked_at, open_key, unsealed
 from pinnace.storage.layout import Layout
 from pinnace.storage.together import both
 

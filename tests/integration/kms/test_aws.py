@@ -16,7 +16,7 @@ from pinnace.kms.access import KMSAccess
 from pinnace.kms.errors import KMSRefused
 from pinnace.kms.wrapping import unwrap, wrap
 from pinnace.storage.backup_files import BackupFiles
-from pinnace.storage.key_opening import IdentityMissing
+from pinnace.storage.key_errors import IdentityMissing
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store
 from pinnace.store_access.requests import RequestPolicy

@@ -17,7 +17,7 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, SECRETS, APIResource
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS, NON_ADMIN_RESTORES
 from pinnace.storage.encryption import Encryption
-from pinnace.storage.key_opening import IdentityMissing
+from pinnace.storage.key_errors import IdentityMissing
 from tests.integration.nonadmin.buckets import OwnBucket
 from tests.support.servers.self_service import Serve, Server, Tenant
 from tests.support.servers.sites import running as running_server

@@ -35,7 +35,7 @@ from pinnace.operations.deletion import DeleteOperation, Snapshots
 from pinnace.restore.volumes.saved_data import Abilities, VolumeDataKeeper
 from pinnace.runs.activity import Activity
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.key_opening import IdentityMissing
+from pinnace.storage.key_errors import IdentityMissing
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.locks import RepositoryLocks
 from pinnace.volumes.uploaders import Uploaders

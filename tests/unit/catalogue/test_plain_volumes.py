@@ -30,7 +30,7 @@ from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.encryption import Encryption
 from pinnace.storage.errors import UnreadableObject
 from pinnace.storage.filesystem.store import FilesystemStore
-from pinnace.storage.key_opening import AgePluginFailed, IdentityMissing, IdentityRefused
+from pinnace.storage.key_errors import AgePluginFailed, IdentityMissing, IdentityRefused
 from pinnace.storage.layout import Layout
 from pinnace.storage.own_settings import Signatures
 from tests.unit.catalogue.ways import NAME, by_csi, by_pod, file_of, saved, upload, uploading

@@ -20,7 +20,7 @@ from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.encryption import Encryption
 from pinnace.storage.filesystem.store import FilesystemStore
-from pinnace.storage.key_opening import EncryptionBroken, IdentityMissing, IdentityRefused
+from pinnace.storage.key_errors import EncryptionBroken, IdentityMissing, IdentityRefused
 from pinnace.storage.layout import Layout
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 

@@ -11,7 +11,7 @@ from pinnace.python_api._running import opened_location
 from pinnace.python_api.types import Location
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.errors import StoreConfigError
-from pinnace.storage.key_opening import IdentityMissing
+from pinnace.storage.key_errors import IdentityMissing
 
 
 async def test_a_location_encrypts_to_its_recipients_and_opens_by_its_identity_file(

@@ -35,12 +35,7 @@ from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.encryption import Encryption, key_file
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.filesystem.store import FilesystemStore
-from pinnace.storage.key_opening import (
-    AgePluginFailed,
-    EncryptionBroken,
-    IdentityMissing,
-    IdentityRefused,
-)
+from pinnace.storage.key_errors import AgePluginFailed, EncryptionBroken, IdentityMissing, IdentityRefused
 from pinnace.storage.layout import Layout
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store

@@ -29,7 +29,7 @@ from pinnace.storage.encryption import Encryption
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.hidden_details import without_details
-from pinnace.storage.key_opening import EncryptionBroken
+from pinnace.storage.key_errors import EncryptionBroken
 from pinnace.storage.layout import Layout
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store

@@ -24,7 +24,8 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.encryption import Encryption, open_key_file
 from pinnace.storage.errors import StorageError
 from pinnace.storage.filesystem.store import FilesystemStore
-from pinnace.storage.key_opening import EncryptionBroken, IdentityRefused, open_key
+from pinnace.storage.key_errors import EncryptionBroken, IdentityRefused
+from pinnace.storage.key_opening import open_key
 from pinnace.storage.layout import Layout
 from pinnace.storage.own_settings import Signatures
 

@@ -1,7 +1,7 @@
 """What a description leaves out, as it cannot be read."""
 
 from pinnace.cli.guard import complain
-from pinnace.storage.key_opening import IdentityMissing, IdentityRefused
+from pinnace.storage.key_errors import IdentityMissing, IdentityRefused
 
 ENCRYPTED = "<encrypted>"
 

@@ -58,7 +58,7 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import BackupLocked, StorageError, UnreadableObject
-from pinnace.storage.key_opening import NOT_OPENED
+from pinnace.storage.key_errors import NOT_OPENED
 from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)

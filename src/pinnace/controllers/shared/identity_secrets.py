@@ -14,7 +14,7 @@ from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import SECRETS
-from pinnace.storage.key_opening import IdentityMissing, IdentityRefused
+from pinnace.storage.key_errors import IdentityMissing, IdentityRefused
 
 MOST_VALUE_BYTES: Final = 8 << 10
 """An RSA key with 8,192 bits has less; one with 65,536 would hold the interpreter for minutes."""

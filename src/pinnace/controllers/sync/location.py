@@ -47,7 +47,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.checked_files import SignatureRefused
 from pinnace.storage.documents import StoredObjects
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
-from pinnace.storage.key_opening import NOT_OPENED
+from pinnace.storage.key_errors import NOT_OPENED
 
 log = get_logger(__name__)
 

@@ -5,7 +5,7 @@ from pinnace.browse.checks import Check, CheckResult
 from pinnace.kms.errors import InvalidKMSKey, KMSRefused
 from pinnace.operations.verification.signatures import signature_checks
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.key_opening import EncryptionBroken, IdentityMissing, IdentityRefused
+from pinnace.storage.key_errors import EncryptionBroken, IdentityMissing, IdentityRefused
 
 NAME = "encryption"
 
