@@ -9,7 +9,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_snapshots import SavedSnapshot
-from pinnace.api.velero.pod_volume import RESTIC
+from pinnace.api.velero.pod_volume import RESTIC, uploader_of_object
 from pinnace.api.volume_info import BackupMethod, BackupVolumeInfo
 from pinnace.catalogue.volumes import Claim, Place, SavedVolume, Way
 from pinnace.volumes.uploaders import UPLOADERS
@@ -40,7 +40,7 @@ def pod_volumes(
     for obj in objects:
         snapshot = text(obj, "status", "snapshotID")
         own = text(obj, "spec", "uploaderType")
-        yield _pod_volume(obj, snapshot, own or uploaders.get(snapshot, RESTIC))
+        yield _pod_volume(obj, snapshot, own or uploaders.get(snapshot) or uploader_of_object(obj))
 
 
 def _pod_volume(obj: JSONObject, snapshot: str, uploader: str) -> SavedVolume:

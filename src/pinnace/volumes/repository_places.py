@@ -19,6 +19,7 @@ from pinnace.api.velero.backup_repository import (
     BackupRepositoryPhase,
     BackupRepositoryStatus,
 )
+from pinnace.api.velero.pod_volume import uploader_of_object
 from pinnace.storage.providers import qualified_provider
 
 _ADDRESS: Final = ("s3Url", "region", "path", "resticRepoPrefix", "storageAccount", "storageAccountURI")
@@ -93,7 +94,7 @@ def backups_in(
     found = set()
     for obj in pod_volume_backups:
         is_here = text(obj, "spec", "pod", "namespace") == spec.volume_namespace
-        if is_here and (text(obj, "spec", "uploaderType") or RESTIC_REPOSITORY) == uploader:
+        if is_here and uploader_of_object(obj) == uploader:
             found.add(_saved_backup(obj, spec.backup_storage_location))
     for obj in data_uploads:
         is_here = text(obj, "spec", "sourceNamespace") == spec.volume_namespace

@@ -496,7 +496,10 @@ async def test_a_server_looks_its_snapshots_up_and_reads_their_data(bucket_lab: 
     pods = ((snapshot, "shop"), ("0123abcd", "shop"), ("4567abcd", "elsewhere"))
     saved = [
         *pod_volumes(
-            {"spec": {"pod": {"namespace": namespace, "name": "p"}}, "status": {"snapshotID": each}}
+            {
+                "spec": {"pod": {"namespace": namespace, "name": "p"}, "uploaderType": "restic"},
+                "status": {"snapshotID": each},
+            }
             for each, namespace in pods
         )
     ]

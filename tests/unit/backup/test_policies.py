@@ -271,7 +271,12 @@ def test_volume_infos_have_one_element_for_each_volume() -> None:
     )
     saved = {
         "metadata": {"annotations": {"velero.io/pvc-name": "files"}},
-        "spec": {"pod": {"name": "p", "namespace": "ns"}, "volume": "v", "node": "n"},
+        "spec": {
+            "pod": {"name": "p", "namespace": "ns"},
+            "volume": "v",
+            "node": "n",
+            "repoIdentifier": "s3:x/ns",
+        },
         "status": {
             "phase": "Failed",
             "progress": {"totalBytes": 7},

@@ -126,7 +126,7 @@ def volume(name: str, phase: str, uploader: str) -> JSONObject:
             "pod": {"kind": "Pod", "namespace": "shop", "name": "db-0"},
             "volume": name,
             "backupStorageLocation": "default",
-            "repoIdentifier": "",
+            "repoIdentifier": "" if uploader else "s3:x/shop",
             "uploaderType": uploader,
         },
         "status": {"phase": phase, "snapshotID": "0" * 32},

@@ -10,11 +10,26 @@ from msgspec import Struct, field
 from pinnace.api import API_VERSION
 from pinnace.api.fields import NULLABLE, REQUIRED, Int64
 from pinnace.api.meta import ObjectMeta, ObjectReference
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.transfers import SavedStatus, TransferStatus
 
 RESTIC: Final = "restic"
 KOPIA: Final = "kopia"
 """The uploaders whose snapshots this version makes and restores."""
+
+
+def uploader_by_fields(uploader_type: str, repo_identifier: str) -> str:
+    """The uploader of a PodVolumeBackup or PodVolumeRestore, by its two fields.
+
+    Velero before 1.10 names no uploader, and always the repository, which is restic's. Repositories of kopia
+    have no identifier, and Velero after 1.18 takes an object without an uploader for kopia's. (AFT 7.9)
+    """
+    return uploader_type or (RESTIC if repo_identifier else KOPIA)
+
+
+def uploader_of_object(obj: JSONObject) -> str:
+    """`uploader_by_fields` of an object as JSON, whatever it holds."""
+    return uploader_by_fields(text(obj, "spec", "uploaderType"), text(obj, "spec", "repoIdentifier"))
 
 
 NO_PARENT: Final = "none"
@@ -33,7 +48,8 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
         backup_storage_location: The location that holds the repository.
         repo_identifier: The repository, as restic's `--repo` takes it.
         tags: Tags to put on the snapshot.
-        uploader_type: The program that saves the volume; empty for restic, as before Velero 1.10.
+        uploader_type: The program that saves the volume; if empty, restic where there is a
+            `repo_identifier`, as before Velero 1.10, else kopia.
         uploader_settings: Settings of the program.
         cancel: Whether to stop the work.
         parent_snapshot: The snapshot to compare with: none to read every file, empty or auto for the newest
@@ -50,6 +66,11 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
     uploader_settings: Annotated[dict[str, str], NULLABLE] = {}
     cancel: bool = False
     parent_snapshot: str = ""
+
+    @property
+    def uploader(self) -> str:
+        """The program that saves the volume, also where no field names it."""
+        return uploader_by_fields(self.uploader_type, self.repo_identifier)
 
 
 class PodVolumeBackupStatus(SavedStatus, rename="camel", kw_only=True):
@@ -75,7 +96,8 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
         backup_storage_location: The location that holds the repository.
         repo_identifier: The repository, as restic's `--repo` takes it.
         snapshot_id: The snapshot to restore.
-        uploader_type: The program that saved the volume; empty for restic, as before Velero 1.10.
+        uploader_type: The program that saved the volume; if empty, restic where there is a
+            `repo_identifier`, as before Velero 1.10, else kopia.
         source_namespace: The namespace of the pod that was saved; empty before Velero 1.10.
         uploader_settings: Settings of the program.
         cancel: Whether to stop the work.
@@ -95,6 +117,11 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
     cancel: bool = False
     snapshot_size: Int64 = 0
     restore_type: str = ""
+
+    @property
+    def uploader(self) -> str:
+        """The program that saved the volume, also where no field names it."""
+        return uploader_by_fields(self.uploader_type, self.repo_identifier)
 
 
 class PodVolumeRestoreStatus(TransferStatus, rename="camel", kw_only=True):

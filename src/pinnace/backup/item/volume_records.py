@@ -12,7 +12,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, member, text
 from pinnace.api.phases import TransferPhase
 from pinnace.api.values.times import known_time
-from pinnace.api.velero.pod_volume import RESTIC
+from pinnace.api.velero.pod_volume import uploader_of_object
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.volume_info import (
     BackupMethod,
@@ -115,7 +115,7 @@ class VolumeRecords:
             pvb_info=PodVolumeInfo(
                 snapshot_handle=text(status, "snapshotID"),
                 size=size if isinstance(size, int) else 0,
-                uploader_type=text(obj, "spec", "uploaderType") or RESTIC,
+                uploader_type=uploader_of_object(obj),
                 volume_name=text(obj, "spec", "volume"),
                 pod_name=text(pod, "name"),
                 pod_namespace=namespace,

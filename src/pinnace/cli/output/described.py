@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
+from pinnace.api.velero.pod_volume import uploader_of_object
 from pinnace.cli.output import cells
 from pinnace.cli.output.description import Head, NameLists, RunState
 from pinnace.notices.notice import OWN_PART
@@ -103,7 +104,7 @@ def pod_volumes(volumes: Sequence[JSONObject], *, details: bool) -> Any:
         pod = f"{text(spec, 'pod', 'namespace')}/{text(spec, 'pod', 'name')}"
         of_pod = phases.setdefault(phase, {}).setdefault(pod, [])
         of_pod.append(text(spec, "volume"))
-    uploaders = sorted({text(cells.spec(volume), "uploaderType") or "restic" for volume in volumes})
+    uploaders = sorted({uploader_of_object(volume) for volume in volumes})
     uploader = ", ".join(uploaders)
     if details:
         phases = {

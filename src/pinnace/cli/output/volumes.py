@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.pod_volume import uploader_of_object
 from pinnace.cli.output import cells
 from pinnace.cli.output.layout import Sheet
 
@@ -15,8 +16,7 @@ def pod_volumes(sheet: Sheet, volumes: Sequence[JSONObject], details: bool, *, w
     """Write `Restic Backups:` or `Restic Restores:`, and the like of other uploaders; nothing without any."""
     uploaders: dict[str, list[JSONObject]] = {}
     for volume in volumes:
-        # Objects from before there was a choice have no such field: their uploader is restic.
-        uploaders.setdefault(cells.spec(volume).get("uploaderType") or "restic", []).append(volume)
+        uploaders.setdefault(uploader_of_object(volume), []).append(volume)
     for uploader in sorted(uploaders, key=lambda name: (name != "restic", name)):
         hint = "" if details else " (specify --details for more information)"
         sheet.line()

@@ -193,14 +193,14 @@ def _place(pod_volume: PodVolumeBackup) -> Repository:
         location=spec.backup_storage_location,
         namespace=spec.pod.namespace,
         source=spec.pod.namespace,
-        uploader=spec.uploader_type or RESTIC,
+        uploader=spec.uploader,
     )
 
 
 def _tags(pod_volume: PodVolumeBackup) -> Mapping[str, str]:
     """The tags of the snapshot, which no snapshot of another PodVolumeBackup has."""
     spec = pod_volume.spec
-    if (spec.uploader_type or RESTIC) == RESTIC:
+    if spec.uploader == RESTIC:
         return spec.tags
     return {**spec.tags, REQUESTER_TAG: REQUESTER}
 

@@ -16,7 +16,7 @@ from pinnace.aio.blocking import in_thread
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import TransferPhase
-from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumeRestore
+from pinnace.api.velero.pod_volume import KOPIA, PodVolumeRestore
 from pinnace.api.velero.restore import ExistingVolumeDataPolicy
 from pinnace.controllers.node.holding import NODE_ANNOTATION, Holding, was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
@@ -145,7 +145,7 @@ class PodVolumeRestoreWork:
         self, pod_volume: PodVolumeRestore, path: Path, report: Report, *, migrated: bool
     ) -> None:
         spec = pod_volume.spec
-        uploader = spec.uploader_type or RESTIC
+        uploader = spec.uploader
         place = Repository(
             identifier=spec.repo_identifier,
             location=spec.backup_storage_location,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pinnace.api import labels
 from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.backup import Backup, BackupType
-from pinnace.api.velero.pod_volume import NO_PARENT, RESTIC, PodVolumeBackup
+from pinnace.api.velero.pod_volume import NO_PARENT, PodVolumeBackup
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
@@ -32,7 +32,7 @@ def parent_snapshot(new: PodVolumeBackup, others: Iterable[PodVolumeBackup]) -> 
         for other in others
         if other.metadata.labels.get(labels.PVC_UID) == claim
         and other.status.phase == TransferPhase.COMPLETED
-        and (other.spec.uploader_type or RESTIC) == (new.spec.uploader_type or RESTIC)
+        and other.spec.uploader == new.spec.uploader
         and other.spec.backup_storage_location == new.spec.backup_storage_location
     ]
     newest = max(completed, key=lambda other: other.status.start_timestamp or _EARLIEST, default=None)

@@ -75,9 +75,9 @@ class CommandFailed(UploaderError):
 
     Attributes:
         command: the command line, without private paths and without credentials.
-        exit_code: negative for a signal, None if it could not be started.
+        exit_code: negative for a signal, None if it was not run.
         stdout, stderr: the ends of what it wrote.
-        reason: `exit status 1`, or why it could not be started.
+        reason: `exit status 1`, or why it was not run.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class CommandFailed(UploaderError):
         self.stdout = stdout
         self.stderr = stderr
         self.reason = reason or f"exit status {exit_code}"
-        super().__init__(f"error running command={command}, stdout={stdout}, stderr={stderr}: {self.reason}")
+        # Velero prints the output of a program that failed also where it is empty.
+        wrote = f", stdout={stdout}, stderr={stderr}" if exit_code or stdout or stderr else ""
+        super().__init__(f"error running command={command}{wrote}: {self.reason}")
 
 
 class RepositoryMissing(CommandFailed):

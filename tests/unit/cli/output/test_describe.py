@@ -71,7 +71,11 @@ def nginx_backup(**status: Any) -> dict[str, Any]:
 def pod_volume(phase: str, pod: str = "a", volume: str = "data", **progress: int) -> dict[str, Any]:
     return {
         "metadata": {"name": f"{pod}-{volume}"},
-        "spec": {"pod": {"namespace": "nginx", "name": pod}, "volume": volume},
+        "spec": {
+            "pod": {"namespace": "nginx", "name": pod},
+            "volume": volume,
+            "repoIdentifier": "s3:x/nginx",
+        },
         "status": {"phase": phase, "progress": progress},
     }
 

@@ -489,7 +489,7 @@ SNAPSHOT = VolumeSnapshot(
 )
 POD_VOLUME: JSONObject = {
     "metadata": {"name": "v"},
-    "spec": {"pod": {"namespace": "shop", "name": "db"}, "volume": "data"},
+    "spec": {"pod": {"namespace": "shop", "name": "db"}, "volume": "data", "repoIdentifier": "s3:x/shop"},
     "status": {"snapshotID": "2fa3"},
 }
 KOPIA_VOLUME = {**POD_VOLUME, "spec": {**POD_VOLUME["spec"], "uploaderType": "kopia"}}
@@ -770,7 +770,11 @@ async def test_restic_snapshots_known_only_to_the_cluster_count_too(scene: Scene
     await scene.backup()
     scene.request()
     scene.world.cluster.add(
-        "podvolumebackups", "v", labels={labels.BACKUP_NAME: "b1"}, status=POD_VOLUME["status"]
+        "podvolumebackups",
+        "v",
+        labels={labels.BACKUP_NAME: "b1"},
+        spec={"repoIdentifier": "s3:x/shop"},
+        status=POD_VOLUME["status"],
     )
 
     await scene.reconcile()

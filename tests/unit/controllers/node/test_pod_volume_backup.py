@@ -437,10 +437,11 @@ async def test_the_time_of_a_backup_is_counted(world: NodeWorld, owned: bool) ->
     assert world.metrics.calls == [("backup_dequeued",), ("pod_volume_operation", "backup", name, "pvb", 90)]
 
 
-async def test_a_volume_is_saved_with_kopia_under_velero_s_path(world: NodeWorld) -> None:
+@pytest.mark.parametrize("named", ["kopia", ""])
+async def test_a_volume_is_saved_with_kopia_under_velero_s_path(world: NodeWorld, named: str) -> None:
     volume_backup = world.add_backup()
     volume_backup["spec"] |= {
-        "uploaderType": "kopia",
+        "uploaderType": named,
         "repoIdentifier": "",
         "uploaderSettings": {"ParallelFilesUpload": "3"},
     }

@@ -64,7 +64,7 @@ class Forgetting:
             "podvolumebackups",
             name,
             labels={labels.BACKUP_NAME: backup},
-            spec={"pod": {"namespace": namespace}},
+            spec={"pod": {"namespace": namespace}, "repoIdentifier": f"s3:x/{namespace}"},
             status={"snapshotID": snapshot},
         )
 
@@ -103,7 +103,8 @@ async def test_the_snapshots_of_the_backup_and_no_others_are_forgotten(forgettin
 async def test_snapshots_that_only_the_location_knows_are_forgotten_too(forgetting: Forgetting) -> None:
     forgetting.saved("one", "11111111")
     for snapshot in ("11111111", "55555555"):
-        forgetting.stored.append({"spec": {"pod": {"namespace": "shop"}}, "status": {"snapshotID": snapshot}})
+        spec = {"pod": {"namespace": "shop"}, "repoIdentifier": "s3:x/shop"}
+        forgetting.stored.append({"spec": spec, "status": {"snapshotID": snapshot}})
 
     assert await forgetting.run() == []
 
@@ -135,7 +136,7 @@ async def test_an_invalid_snapshot_id_does_not_keep_a_backup_for_ever(forgetting
 
 
 async def test_a_snapshot_of_no_namespace_is_an_error(forgetting: Forgetting) -> None:
-    forgetting.stored.append({"status": {"snapshotID": "11111111"}})
+    forgetting.stored.append({"spec": {"uploaderType": "restic"}, "status": {"snapshotID": "11111111"}})
 
     assert await forgetting.run() == [
         "error deleting restic snapshot 11111111: the namespace of its volume is not known"

@@ -46,7 +46,10 @@ def saved(
     return PodVolumeBackup(
         metadata=ObjectMeta(annotations=notes),
         spec=PodVolumeBackupSpec(
-            pod=ObjectReference(namespace="ns-1", name="db"), volume=volume, uploader_type=uploader
+            pod=ObjectReference(namespace="ns-1", name="db"),
+            volume=volume,
+            uploader_type=uploader,
+            repo_identifier="" if uploader == "kopia" else "s3:x/ns-1",
         ),
         status=PodVolumeBackupStatus(snapshot_id=snapshot),
     )
@@ -462,6 +465,28 @@ def test_the_uploader_comes_from_the_location_where_the_object_does_not_name_it(
         "c": ("s3", "restic"),
         "d": ("s1", "restic"),
     }
+
+
+@pytest.mark.spec("AFT-176")
+@pytest.mark.parametrize(
+    ("fields", "uploader"),
+    [
+        pytest.param({"repoIdentifier": "s3:x/ns-1"}, "restic", id="before-1.10"),
+        pytest.param({"repoIdentifier": ""}, "kopia", id="dropped-by-the-cluster"),
+        pytest.param({"uploaderType": "", "repoIdentifier": ""}, "kopia", id="after-1.18"),
+        pytest.param({"uploaderType": "kopia", "repoIdentifier": "s3:x/ns-1"}, "kopia", id="named"),
+        pytest.param({"uploaderType": "restic"}, "restic", id="named-restic"),
+        pytest.param({"uploaderType": 3, "repoIdentifier": ["s3:"]}, "kopia", id="hostile"),
+    ],
+)
+def test_data_without_an_uploader_is_restics_where_it_names_a_repository(
+    fields: JSONObject, uploader: str
+) -> None:
+    obj = {"spec": {"pod": {"namespace": "ns-1", "name": "db"}, **fields}, "status": {"snapshotID": "s1"}}
+
+    (found,) = pod_volumes([obj])
+
+    assert found.uploader == uploader
 
 
 @pytest.mark.spec("BEY-076")
