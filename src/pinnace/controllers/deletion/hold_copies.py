@@ -28,6 +28,7 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import UnreadableObject
 from pinnace.storage.holds import Hold
 
 log = get_logger(__name__)
@@ -92,12 +93,11 @@ class HoldCopies:
                 await store.delete_hold(name)
                 log.info("Hold was released, and its file deleted")
             return True
-        if found is not None and not is_ours:
-            if found.held:
-                log.debug("Somebody else holds the backup in the location")
-                return False
-            if labels.HOLD in (await store.read_backup(name)).metadata.annotations:
-                return True  # the annotation came with the stored record, and that hold was released
+        if await _is_in_record(store, name):
+            return True  # its record says it to everyone; a file may have released that hold
+        if found is not None and found.held and not is_ours:
+            log.debug("Somebody else holds the backup in the location")
+            return False
         await store.put_hold(name, Hold.at(self._scope.clock.now(), held=True, reason=reason, holder=holder))
         log.info("Hold was copied into the location")
         return True
@@ -112,6 +112,14 @@ class HoldCopies:
         except (Conflict, NotFound):
             return CHANGED
         return DONE
+
+
+async def _is_in_record(store: BackupStore, backup: str) -> bool:
+    """Whether the stored record of a backup has a hold; not so if it cannot be read. Raises StorageError."""
+    try:
+        return labels.HOLD in (await store.read_backup(backup)).metadata.annotations
+    except UnreadableObject:
+        return False  # perhaps evidence: it is held as well as can be
 
 
 def is_due(obj: JSONObject) -> bool:

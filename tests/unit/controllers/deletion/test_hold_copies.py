@@ -120,15 +120,27 @@ async def test_a_hold_of_somebody_else_is_neither_replaced_nor_deleted(scene: Sc
     assert labels.HOLD_COPIED not in scene.notes
 
 
-async def test_a_release_beside_the_files_stands_if_the_hold_came_with_the_stored_record(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.parametrize("beside", [None, Hold.at(NOW, held=False)], ids=["no file", "a release"])
+async def test_a_hold_that_the_stored_record_has_needs_no_copy(tmp_path: Path, beside: Hold | None) -> None:
+    """Every cluster on the bucket has found it there: each copy would outlive a release by the others."""
     scene = Scene(World(tmp_path))
     await scene.store(**{labels.HOLD: "of the template"})
     scene.notes[labels.HOLD] = "of the template"
-    await scene.put(Hold.at(NOW, held=False))
+    if beside is not None:
+        await scene.put(beside)
     await scene.run()
-    assert await scene.hold() == Hold.at(NOW, held=False)
+    assert await scene.hold() == beside
+    assert scene.notes[labels.HOLD_COPIED] == "of the template"
+
+
+async def test_a_backup_whose_record_cannot_be_read_is_held_too(scene: Scene) -> None:
+    [record] = scene.world.folder.rglob("velero-backup.json")
+    record.write_text("{")
+    scene.notes[labels.HOLD] = "evidence"
+    await scene.run()
+    found = await scene.hold()
+    assert found is not None
+    assert found.reason == "evidence"
 
 
 async def test_a_new_hold_replaces_a_release_beside_the_files(scene: Scene) -> None:
