@@ -13,7 +13,7 @@ import click
 from pinnace.api.values.error_texts import cause_of
 from pinnace.api.values.shell_words import joined, with_commands
 from pinnace.cli.declaring.global_flags import GlobalFlags
-from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.errors import OPENED_BY, CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers, traced_requests
 from pinnace.cli.settings import Settings, given_words, resolve_settings
 from pinnace.client.errors import ClientError, InvalidArgument
@@ -206,6 +206,10 @@ def _advice(error: KubeError | StorageError) -> str:
             ". If an administrator has set up self-service, backups and restores of your own namespaces are"
             f" made by `{program_name()} nonadmin`"
         )
+    if isinstance(error, StorageError):
+        from pinnace.storage.key_errors import IdentityMissing  # loads what few commands need
+
+        return OPENED_BY if isinstance(error, IdentityMissing) else ""
     return ""
 
 

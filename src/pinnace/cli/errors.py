@@ -10,6 +10,10 @@ Exit codes of a command that works without a server (`--location`): see `ExitCod
 """
 
 import enum
+from typing import Final
+
+OPENED_BY: Final = "; --identity-file FILE opens it"
+"""Follows the reason why an encrypted file cannot be read, where no identity was given."""
 
 
 class ExitCode(enum.IntEnum):

@@ -245,10 +245,20 @@ async def test_commands_open_what_the_server_offers_by_an_identity_only(
     key_file.write_text(ALICE.secret_text())
     output = tmp_path / "b1.tar.gz"
 
-    for words in (("backup", "logs", "b1"), ("backup", "download", "b1", "-o", str(output))):
+    for words in (
+        ("backup", "logs", "b1"),
+        ("backup", "download", "b1", "-o", str(output)),
+        ("backup", "verify", "b1"),
+    ):
         outcome = await command(*words)
         assert outcome.code != 0, outcome
-        assert outcome.err.count("no identity was given") == 1, outcome
+        assert outcome.err.count("no identity was given; --identity-file FILE opens it") == 1, outcome
+    verified = await command("--identity-file", str(key_file), "backup", "verify", "b1", "-o", "json")
+    assert verified.code == 0, verified
+    (found,) = json.loads(verified.out)
+    assert found["sound"]
+    assert {"tarball", "index", "item operations"} <= {check["check"] for check in found["checks"]}
+    assert "encryption" not in {check["check"] for check in found["checks"]}
     assert not output.exists()
     described = await command("backup", "describe", "b1", "--details")
     assert described.code == 0, described

@@ -1,5 +1,6 @@
 """An encrypted location without a server: every command that reads, with and without an identity."""
 
+import json
 import os
 import shutil
 import tarfile
@@ -99,13 +100,14 @@ async def test_without_an_identity_there_is_one_error_and_nothing_happens(
     other = tmp_path / "other.txt"
     other.write_text(X25519Identity.generate().secret_text())
     for flags, text in (
-        ((), "no identity was given"),
+        ((), "no identity was given; --identity-file FILE opens it"),
         (("--identity-file", str(other)), "none of the given identities opens"),
     ):
         for words in (
             ("backup", "logs", backup),
             ("backup", "show", backup, f"configmap/{world}/settings"),
             ("backup", "download", backup, "-o", str(tmp_path / "x.tar.gz")),
+            ("backup", "verify", backup),
             (
                 "restore",
                 "create",
@@ -124,6 +126,19 @@ async def test_without_an_identity_there_is_one_error_and_nothing_happens(
     assert not exists(location / "restores")
     assert not exists(tmp_path / "x.tar.gz")
     assert (await pinnace("backup", "get")).code == 0
+
+
+async def test_a_backup_that_cannot_be_opened_is_no_sound_one_and_the_others_are_verified(
+    pinnace: Pinnace, backup: str, world: str
+) -> None:
+    plain = await pinnace("backup", "create", "plain", "--include-namespaces", world)
+    assert plain.code == 0, plain
+
+    outcome = await pinnace("backup", "verify", "--all", "-o", "json")
+
+    assert outcome.code != 0
+    assert "backup b1 was not verified: 'b1' is encrypted" in outcome.err
+    assert {each["backup"]: each["sound"] for each in json.loads(outcome.out)} == {"b1": False, "plain": True}
 
 
 async def test_a_deletion_needs_an_identity_only_if_the_plain_list_is_gone(

@@ -15,11 +15,13 @@ from pinnace.cli.browse.trial import trial_findings
 from pinnace.cli.browse.verify import BackupVerifyOptions
 from pinnace.cli.browse.volumes import check_volume_options, volume_lookup
 from pinnace.cli.common.get import nothing_found
-from pinnace.cli.errors import CommandError, InvalidInput, aggregate
+from pinnace.cli.errors import OPENED_BY, CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
 from pinnace.client.location import LocationBackend, UnreadableMetadata
+from pinnace.operations.verification.sealed import NAME as ENCRYPTION
 from pinnace.operations.verification.signatures import signature_checks
+from pinnace.storage.key_errors import IdentityMissing, IdentityRefused
 
 SOUND, UNSOUND = 0, 1
 
@@ -47,14 +49,14 @@ def verify_backups(ctx: click.Context, options: BackupVerifyOptions) -> int:
             return await _verify_each(library, names, options, found, server)
 
     try:
-        without_room = browse(ctx, options, work)
+        unread = browse(ctx, options, work)
     finally:
         if found:  # before an error too: what is known of some backups is not lost with the others
             _print(found, form)
     if not found:
         _print(found, form)
-    if without_room:
-        raise CommandError(aggregate(without_room))
+    if unread:
+        raise CommandError(aggregate(unread))
     bad = [name for name, findings in found.items() if any(finding.is_problem for finding in findings)]
     return UNSOUND if bad else SOUND
 
@@ -83,8 +85,8 @@ def _as_data(name: str, findings: Sequence[Check]) -> JSONObject:
 
 
 def _is_unread(finding: Check) -> bool:
-    """Whether nothing is known of the backup's objects, because this machine has no room for them."""
-    return finding.name == "tarball" and finding.result == CheckResult.NOT_CHECKED
+    """Whether nothing is known of the backup's objects: no room for them here, or no identity."""
+    return finding.name in ("tarball", ENCRYPTION) and finding.result == CheckResult.NOT_CHECKED
 
 
 async def _all_names(library: Library) -> list[str]:
@@ -102,7 +104,7 @@ async def _verify_each(
     found: dict[str, list[Check]],
     server: VerifyingServer | str = "",
 ) -> list[str]:
-    """Verify backups into `found`. Returns the errors of those too big for this machine; others may fit."""
+    """Verify backups into `found`. Returns the errors of those that cannot be read here; others may be."""
     errors = []
     for name in names:
         try:
@@ -110,6 +112,12 @@ async def _verify_each(
         except NoRoom as error:
             found[name] = [Check(name="tarball", result=CheckResult.NOT_CHECKED, details=str(error))]
             errors.append(str(error))
+            continue
+        errors += [
+            f"backup {name} was not verified: {finding.details}"
+            for finding in found[name]
+            if _is_unread(finding)
+        ]
     return errors
 
 
@@ -132,12 +140,28 @@ async def _verified(
             metadata = await library.backend.store.read_raw_backup(name)
     except UnreadableMetadata as error:
         return [*signature, Check(name="metadata", result=CheckResult.BAD, details=str(error))]
+    findings = signature
     if isinstance(server, VerifyingServer):
         findings = await server.findings(name)
-    else:
-        findings = [*signature, *await verify(backup, metadata)]
+        if not any(_is_unread(finding) for finding in findings):
+            return await _with_trial(library, name, options, findings)
+        # The command may have an identity, which servers have not.
+        findings = [finding for finding in findings if not _is_unread(finding)]
+        server = "the server has no identity that opens the backup"
+    try:
+        findings = [*findings, *await verify(backup, metadata)]
         backup.close()  # with --all there may be no room for all tarballs
         findings += await _volumes(library, name, metadata, options, server)
+    except (IdentityMissing, IdentityRefused) as error:
+        reason = f"{error.reason}{OPENED_BY if isinstance(error, IdentityMissing) else ''}"
+        return [*findings, Check(name=ENCRYPTION, result=CheckResult.NOT_CHECKED, details=reason)]
+    return await _with_trial(library, name, options, findings)
+
+
+async def _with_trial(
+    library: Library, name: str, options: BackupVerifyOptions, findings: list[Check]
+) -> list[Check]:
+    """The findings about one backup, and those of the trial restore that was asked for."""
     if not options.restore:
         return findings
     if any(finding.is_problem for finding in findings):

@@ -1,5 +1,6 @@
 """What a description leaves out, as it cannot be read."""
 
+from pinnace.cli.errors import OPENED_BY
 from pinnace.cli.guard import complain
 from pinnace.storage.key_errors import IdentityMissing, IdentityRefused
 
@@ -39,7 +40,4 @@ class Unshown:
         """Say what an identity would show."""
         if self._sealed:
             parts = ", ".join(self._sealed)
-            complain(
-                f"what is encrypted of {self._title} is not shown ({parts}): {self._reason};"
-                " --identity-file FILE opens it"
-            )
+            complain(f"what is encrypted of {self._title} is not shown ({parts}): {self._reason}{OPENED_BY}")
