@@ -106,7 +106,7 @@ def test_an_unknown_controller_is_refused_with_the_valid_names(
 def test_restore_only_and_disabled_controllers_add_up(started: list[ServerOptions]) -> None:
     options = options_of(started, "--restore-only", "--disable-controllers=backup")
 
-    parts = {"messages", "schedule-runs", "retention"}
+    parts = {"messages", "schedule-runs", "retention", "holds"}
     assert options.disabled_controllers == {"backup", "schedule", "gc", "backup-deletion", *parts}
 
 
