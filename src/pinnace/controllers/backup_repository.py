@@ -51,8 +51,7 @@ from pinnace.volumes.repositories import (
     repository_type,
 )
 from pinnace.volumes.repository_places import backups_in, is_new, noted_place, place_of, placed
-from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
-from pinnace.volumes.restic.regions import find_region
+from pinnace.volumes.restic.identifiers import find_region, needs_region, repository_identifier
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import (
     RepositoryMissing,
@@ -92,9 +91,9 @@ class RepositoryOperations(Protocol):
 
 
 class FindRegion(Protocol):
-    """Finds the region of an AWS bucket; empty if it cannot be told."""
+    """Finds the region of a location's bucket; empty if it cannot be told."""
 
-    async def __call__(self, bucket: str) -> str: ...
+    async def __call__(self, location: BackupStorageLocation, /) -> str: ...
 
 
 def is_ready(obj: JSONObject) -> bool:
@@ -268,7 +267,7 @@ class RepositoryReconciler:
             else:
                 region = ""
                 if needs_region(location):
-                    region = await self._find_region(location.spec.object_storage.bucket)
+                    region = await self._find_region(location)
                 identifier = repository_identifier(location, spec.volume_namespace, bucket_region=region)
         except (NotFound, DecodeError, StorageError, UploaderError) as error:
             problem = str(error)

@@ -28,8 +28,7 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import SECRETS
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import InvalidLocation
-from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
-from pinnace.volumes.restic.regions import find_region
+from pinnace.volumes.restic.identifiers import find_region, needs_region, repository_identifier
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import PasswordMissing, UploaderError
 from pinnace.volumes.uploader.interface import KOPIA, RESTIC
@@ -238,7 +237,7 @@ async def repositories_in(
         raise InvalidLocation(f"location {name} has repositories and is ReadOnly: make it ReadWrite first")
     region = ""
     if found[RESTIC] and needs_region(location):
-        region = await find_region(location.spec.object_storage.bucket)
+        region = await find_region(location)
     return {
         f"{uploader} repository of namespace {namespace} in location {name}": Repository(
             identifier=repository_identifier(location, namespace, bucket_region=region)

@@ -15,8 +15,7 @@ from pinnace.operations.deletion import summary
 from pinnace.operations.workdir import work_directory
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
-from pinnace.volumes.restic.regions import find_region
+from pinnace.volumes.restic.identifiers import find_region, needs_region, repository_identifier
 from pinnace.volumes.uploader.access import LocationAccess, Repository
 from pinnace.volumes.uploader.errors import InvalidSnapshot, RepositoryMissing, UploaderError
 from pinnace.volumes.uploader.passwords import read_password
@@ -55,7 +54,7 @@ class LocationRepositories:
             password = await self.password()
             region = ""
             if needs_region(self.location) and any(each.uploader == RESTIC for each in wanted):
-                region = await find_region(self.location.spec.object_storage.bucket)
+                region = await find_region(self.location)
         except (UploaderError, OSError) as error:
             return [f"{summary(wanted)} cannot be forgotten: {error}"]
         errors = []

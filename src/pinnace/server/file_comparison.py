@@ -29,8 +29,7 @@ from pinnace.server.signals import stop_on_signals
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.comparison_request import LIMIT_SECONDS, ComparisonRequest
 from pinnace.volumes.pods.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
-from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
-from pinnace.volumes.restic.regions import find_region
+from pinnace.volumes.restic.identifiers import find_region, needs_region, repository_identifier
 from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.comparing import FileComparison
 from pinnace.volumes.uploader.errors import UploaderError
@@ -151,7 +150,7 @@ class VolumeComparison:
             location = await self._accesses.location(wanted.location)
             region = ""
             if needs_region(location):
-                region = await find_region(location.spec.object_storage.bucket)
+                region = await find_region(location)
             identifier = repository_identifier(location, wanted.namespace, bucket_region=region)
         return Repository(
             identifier=identifier,

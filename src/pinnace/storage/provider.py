@@ -12,6 +12,7 @@ from pinnace.store_access.addresses import Addresses
 
 if TYPE_CHECKING:
     from pinnace.storage.interface import ObjectStore
+    from pinnace.storage.uploader_store import UploaderStore
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +82,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: its full name, such as `velero.io/aws`.
         open: opens a store of it by a configuration; loads its library. Raises StoreConfigError.
+        uploaders: gives what restic and kopia need to know of its stores; None if they do not know them.
         url: None if it is a folder.
         tenants: None if tenants may not use it.
         credentials_variable: the environment variable that names the file of credentials; may be empty.
@@ -89,6 +91,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     open: "Callable[[Mapping[str, str], Opening], ObjectStore]"
+    uploaders: "Callable[[], UploaderStore] | None" = None
     url: StoreURL | None = None
     tenants: TenantRules | None = None
     credentials_variable: str = ""

@@ -8,6 +8,7 @@ from pinnace.storage import azure, filesystem, gcs, s3
 from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.provider import Provider
 from pinnace.storage.s3 import AWS_PROVIDER
+from pinnace.storage.uploader_store import UploaderStore
 
 PROVIDERS: Final[Mapping[str, Provider]] = {
     each.PROVIDER.name: each.PROVIDER for each in (s3, gcs, azure, filesystem)
@@ -27,6 +28,12 @@ FILESYSTEM: Final = ("filesystem", FILESYSTEM_PROVIDER)
 def qualified_provider(provider: str) -> str:
     """The provider's full name: `aws` is `velero.io/aws`. (docs/spec: STO 8)"""
     return provider if "/" in provider else f"velero.io/{provider}"
+
+
+def uploader_store(provider: str) -> UploaderStore | None:
+    """How restic and kopia reach the stores of a provider; None if they do not know them."""
+    found = PROVIDERS.get(qualified_provider(provider))
+    return found.uploaders() if found is not None and found.uploaders is not None else None
 
 
 def lacks_region(provider: str, config: Mapping[str, str]) -> bool:

@@ -22,7 +22,7 @@ def uploader_by_fields(uploader_type: str, repo_identifier: str) -> str:
     """The uploader of a PodVolumeBackup or PodVolumeRestore, by its two fields.
 
     Velero before 1.10 names no uploader, and always the repository, which is restic's. Repositories of kopia
-    have no identifier, and Velero after 1.18 takes an object without an uploader for kopia's. (AFT 7.9)
+    have no identifier, and Velero after 1.18 takes an object without an uploader for kopia's. (AFT-176)
     """
     return uploader_type or (RESTIC if repo_identifier else KOPIA)
 

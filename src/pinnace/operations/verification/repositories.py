@@ -11,8 +11,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.catalogue.volumes import SavedVolume
 from pinnace.operations.workdir import work_directory
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
-from pinnace.volumes.restic.regions import find_region
+from pinnace.volumes.restic.identifiers import find_region, needs_region, repository_identifier
 from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.errors import (
     DataDamaged,
@@ -75,7 +74,7 @@ async def look_up_snapshots(
         uploaders = Uploaders.of(await access(workdir))
         region = ""
         if needs_region(location) and any(each.uploader == RESTIC for each in saved):
-            region = await find_region(location.spec.object_storage.bucket)
+            region = await find_region(location)
         for place, wanted in _by_repository(location, saved, region, unknown).items():
             try:
                 async with hold(place):

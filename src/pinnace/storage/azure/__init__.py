@@ -10,6 +10,7 @@ from pinnace.storage.provider import CredentialProblem, Opening, Provider, Store
 
 if TYPE_CHECKING:
     from pinnace.storage.interface import ObjectStore
+    from pinnace.storage.uploader_store import UploaderStore
 
 AZURE_PROVIDER: Final = "velero.io/azure"
 
@@ -28,9 +29,16 @@ def _credentials_problem(content: str) -> str:
     return credentials_problem(content)
 
 
+def _uploaders() -> "UploaderStore":
+    from pinnace.storage.azure.uploaders import AzureUploaderStore
+
+    return AzureUploaderStore()
+
+
 PROVIDER: Final = Provider(
     name=AZURE_PROVIDER,
     open=_open,
+    uploaders=_uploaders,
     url=StoreURL(
         scheme="azblob",
         holder="container",

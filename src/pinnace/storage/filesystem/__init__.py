@@ -10,6 +10,7 @@ from pinnace.storage.settings import check_keys
 
 if TYPE_CHECKING:
     from pinnace.storage.interface import ObjectStore
+    from pinnace.storage.uploader_store import UploaderStore
 
 FILESYSTEM_PROVIDER: Final = "pinnace.io/filesystem"
 """Our own provider: `config.path` is an absolute directory, the bucket a directory in it."""
@@ -33,4 +34,10 @@ def _directory(config: Mapping[str, str]) -> Path:
     return path / bucket
 
 
-PROVIDER: Final = Provider(name=FILESYSTEM_PROVIDER, open=_open)
+def _uploaders() -> "UploaderStore":
+    from pinnace.storage.filesystem.uploaders import FilesystemUploaderStore
+
+    return FilesystemUploaderStore()
+
+
+PROVIDER: Final = Provider(name=FILESYSTEM_PROVIDER, open=_open, uploaders=_uploaders)

@@ -10,6 +10,7 @@ from pinnace.storage.provider import CredentialProblem, Opening, Provider, Store
 
 if TYPE_CHECKING:
     from pinnace.storage.interface import ObjectStore
+    from pinnace.storage.uploader_store import UploaderStore
 
 GCP_PROVIDER: Final = "velero.io/gcp"
 
@@ -28,9 +29,16 @@ def _credentials_problem(content: str) -> str:
     return credentials_problem(content)
 
 
+def _uploaders() -> "UploaderStore":
+    from pinnace.storage.gcs.uploaders import GCSUploaderStore
+
+    return GCSUploaderStore()
+
+
 PROVIDER: Final = Provider(
     name=GCP_PROVIDER,
     open=_open,
+    uploaders=_uploaders,
     url=StoreURL(
         scheme="gs",
         title="GCS URL",

@@ -10,6 +10,7 @@ from pinnace.storage.provider import CredentialProblem, Opening, Provider, Store
 
 if TYPE_CHECKING:
     from pinnace.storage.interface import ObjectStore
+    from pinnace.storage.uploader_store import UploaderStore
 
 AWS_PROVIDER: Final = "velero.io/aws"
 _OF_COMPATIBLE: Final = "s3://bucket/prefix?region=minio&s3ForcePathStyle=true&s3Url=http://HOST:PORT"
@@ -33,9 +34,16 @@ def _credentials_problem(content: str) -> str:
     return credentials_problem(content)
 
 
+def _uploaders() -> "UploaderStore":
+    from pinnace.storage.s3.uploaders import S3UploaderStore
+
+    return S3UploaderStore()
+
+
 PROVIDER: Final = Provider(
     name=AWS_PROVIDER,
     open=_open,
+    uploaders=_uploaders,
     url=StoreURL(
         scheme="s3",
         shown=("region", "s3Url", "s3ForcePathStyle"),

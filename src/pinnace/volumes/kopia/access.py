@@ -8,24 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.error_texts import error_text
-from pinnace.clouds.aws.credentials import AccessKey, FixedCredentials
-from pinnace.clouds.aws.finding import find_credentials
-from pinnace.storage.azure import AZURE_PROVIDER
 from pinnace.storage.errors import InvalidLocation, StorageError
-from pinnace.storage.gcs import GCP_PROVIDER
-from pinnace.storage.open import store_config
-from pinnace.storage.providers import qualified_provider
-from pinnace.storage.s3 import AWS_PROVIDER
-from pinnace.storage.s3.config import parse_s3_config
+from pinnace.storage.providers import uploader_store
+from pinnace.storage.uploader_store import KopiaSecrets, KopiaStorage
 from pinnace.volumes.kopia.commands import IDENTITY
-from pinnace.volumes.kopia.places import Secrets, Storage, storage_of
+from pinnace.volumes.kopia.places import storage_of
 from pinnace.volumes.repository_config import RepositoryConfig
 from pinnace.volumes.uploader.access import PROXIES, AccessProvider, Opened, Repository, write_private
-from pinnace.volumes.uploader.azure import azure_account, azure_opening, azure_variables_of
 from pinnace.volumes.uploader.errors import AccessError, IdentifierError
 from pinnace.volumes.uploader.memory import VARIABLE as MEMORY_VARIABLE
 from pinnace.volumes.uploader.passwords import NEW_FIRST
@@ -53,8 +44,8 @@ class Access:
     """
 
     opened: Opened
-    storage: Storage
-    secrets: Secrets
+    storage: KopiaStorage
+    secrets: KopiaSecrets
     ca_file: Path | None
     environment: Mapping[str, str] = field(repr=False)
     creation: Mapping[str, str] = field(repr=False)
@@ -89,11 +80,11 @@ async def kopia_access(
             raise IdentifierError(str(error)) from error
 
 
-async def _access(opened: Opened, storage: Storage, cache: Path, settings: RepositoryConfig) -> Access:
+async def _access(opened: Opened, storage: KopiaStorage, cache: Path, settings: RepositoryConfig) -> Access:
     directory, inherited = opened.directory, opened.inherited
     try:
-        aws = await _aws(opened)
-        secrets = Secrets(aws=_aws_config(aws.fixed), gcp_file=_gcp_file(opened), azure=await _azure(opened))
+        store = uploader_store(opened.location.spec.provider)
+        secrets = await store.kopia_secrets(opened.call) if store is not None else KopiaSecrets()
         config = config_file(storage, secrets, cache, settings.cache_limit_bytes)
         await in_thread(write_private, directory / "repository.config", config)
         ca_file = None
@@ -120,7 +111,7 @@ async def _access(opened: Opened, storage: Storage, cache: Path, settings: Repos
         "KOPIA_DISABLE_COLOR": "true",
         "KOPIA_PASSWORD": opened.password.decode("utf-8", "surrogateescape"),
     }
-    creation = {"KOPIA_CONFIG_PATH": str(directory / "created.config"), **_creation(aws.now, secrets)}
+    creation = {"KOPIA_CONFIG_PATH": str(directory / "created.config"), **secrets.creation}
     return Access(
         opened=opened,
         storage=storage,
@@ -132,7 +123,7 @@ async def _access(opened: Opened, storage: Storage, cache: Path, settings: Repos
     )
 
 
-def config_file(storage: Storage, secrets: Secrets, cache: Path, cache_limit_bytes: int) -> bytes:
+def config_file(storage: KopiaStorage, secrets: KopiaSecrets, cache: Path, cache_limit_bytes: int) -> bytes:
     """The configuration file, as `repository connect` writes it."""
     contents, metadata = CONTENT_CACHE_BYTES, METADATA_CACHE_BYTES
     if cache_limit_bytes:
@@ -156,80 +147,10 @@ def config_file(storage: Storage, secrets: Secrets, cache: Path, cache_limit_byt
     return json.dumps(content).encode()
 
 
-def _cache(accesses: AccessProvider, opened: Opened, storage: Storage) -> Path:
+def _cache(accesses: AccessProvider, opened: Opened, storage: KopiaStorage) -> Path:
     """The cache of a repository: another folder once its location is another, or has another address."""
     scratch = opened.inherited.get(_SCRATCH_VARIABLE)
     root = Path(scratch) / ".cache" if scratch else accesses.workdir / "cache"
     metadata = opened.location.metadata
     named = json.dumps([metadata.name, metadata.uid, storage.kind, dict(storage.options)], sort_keys=True)
     return root / "kopia" / hashlib.sha256(named.encode()).hexdigest()[:32]
-
-
-class _AWSCredentials(msgspec.Struct, frozen=True):
-    """Credentials of a bucket.
-
-    Attributes:
-        fixed: those that stay valid; None for temporary ones, which kopia renews itself.
-        now: those that are valid now.
-    """
-
-    fixed: AccessKey | None = None
-    now: AccessKey | None = None
-
-
-async def _aws(opened: Opened) -> _AWSCredentials:
-    if qualified_provider(opened.location.spec.provider) != AWS_PROVIDER:
-        return _AWSCredentials()
-    settings = parse_s3_config(store_config(opened.location, credentials_file=opened.credentials))
-    source = find_credentials(
-        opened.inherited,
-        profile=settings.profile,
-        credentials_file=settings.credentials_file,
-        region=settings.region,
-        shared_config=settings.shared_config,
-    )
-    now = await source.get()
-    is_own = bool(settings.profile or settings.credentials_file)  # kopia would not find them itself
-    is_fixed = isinstance(source, FixedCredentials) or is_own or now.session_token is None
-    return _AWSCredentials(fixed=now if is_fixed else None, now=now)
-
-
-def _aws_config(found: AccessKey | None) -> Mapping[str, str]:
-    if found is None:
-        return {}
-    return {
-        "accessKeyID": found.access_key_id,
-        "secretAccessKey": found.secret_access_key,
-        "sessionToken": found.session_token or "",
-    }
-
-
-def _creation(aws: AccessKey | None, secrets: Secrets) -> dict[str, str]:
-    made = {}
-    if aws is not None:
-        made["AWS_ACCESS_KEY_ID"] = aws.access_key_id
-        made["AWS_SECRET_ACCESS_KEY"] = aws.secret_access_key
-        made["AWS_SESSION_TOKEN"] = aws.session_token or ""
-    if key := secrets.azure.get("AZURE_ACCOUNT_KEY"):
-        made["AZURE_STORAGE_KEY"] = key
-    if sas := secrets.azure.get("AZURE_ACCOUNT_SAS"):
-        made["AZURE_STORAGE_SAS_TOKEN"] = sas
-    return made
-
-
-def _gcp_file(opened: Opened) -> Path | None:
-    if qualified_provider(opened.location.spec.provider) != GCP_PROVIDER:
-        return None
-    if opened.credentials is not None:
-        return opened.credentials
-    named = opened.location.spec.config.get("credentialsFile", "")
-    return Path(named) if named else None
-
-
-async def _azure(opened: Opened) -> Mapping[str, str]:
-    if qualified_provider(opened.location.spec.provider) != AZURE_PROVIDER:
-        return {}
-    variables = await azure_variables_of(opened.inherited, opened.location, opened.credentials)
-    account = await azure_account(opened.inherited, opened.location, opened.credentials)
-    config = opened.location.spec.config
-    return azure_opening(config, {**opened.inherited, **variables}, account, what=_WHAT)

@@ -20,9 +20,8 @@ from pinnace.aio.blocking import finish, in_thread
 from pinnace.aio.clock import SYSTEM_CLOCK, Clock
 from pinnace.api.values.counts import counted
 from pinnace.storage.errors import StorageError
-from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.open import open_object_store, store_config
-from pinnace.storage.providers import qualified_provider
+from pinnace.storage.uploader_store import KopiaSecrets, KopiaStorage
 from pinnace.volumes.kopia import commands
 from pinnace.volumes.kopia.access import Access, config_file, kopia_access
 from pinnace.volumes.kopia.devices import opened, streaming
@@ -45,7 +44,7 @@ from pinnace.volumes.kopia.output import (
     parse_snapshot,
     parse_unique_id,
 )
-from pinnace.volumes.kopia.places import Secrets, Storage, hold_of, repository_prefix
+from pinnace.volumes.kopia.places import hold_of, repository_prefix
 from pinnace.volumes.kopia.times import BATCH, Directory, Listings, batches, is_content, set_times
 from pinnace.volumes.uploader import existing_files
 from pinnace.volumes.uploader.access import AccessProvider, Repository, write_private
@@ -125,7 +124,7 @@ class Kopia:
             held = hold_of(access.opened.location)
             if held is not None:
                 flags += commands.retention_flags(held.mode, held.hours)
-            create = commands.create(access.storage.kind, flags)
+            create = commands.create(access.storage, flags)
             try:
                 await self._run(access, create, Tail(ANSWER_BYTES), QUICK_SECONDS)
             except RepositoryExists as error:
@@ -488,8 +487,8 @@ class Kopia:
         """The format blobs for another password, which kopia writes into a private folder."""
         folder = access.opened.directory / "format"
         config = access.opened.directory / "format.config"
-        storage = Storage(kind="filesystem", options={"path": str(folder), "dirShards": []})
-        content = config_file(storage, Secrets(), access.opened.directory / "format-cache", 0)
+        storage = KopiaStorage(kind="filesystem", options={"path": str(folder), "dirShards": []})
+        content = config_file(storage, KopiaSecrets(), access.opened.directory / "format-cache", 0)
         new = password.decode("utf-8", "surrogateescape")
         here = {**access.environment, "KOPIA_CONFIG_PATH": str(config), "KOPIA_NEW_PASSWORD": new}
         changing = replace(access, storage=storage, environment=here)
@@ -507,8 +506,8 @@ class Kopia:
         """Write the blob that marks a repository as initialised for Velero 1.18."""
         opened = access.opened
         location, provider = opened.location, opened.location.spec.provider
-        suffix = ".f" if qualified_provider(provider) == FILESYSTEM_PROVIDER else ""
-        key = f"{repository_prefix(location, opened.repository.namespace)}{UNIQUE_ID_BLOB}{suffix}"
+        prefix = repository_prefix(location, opened.repository.namespace)
+        key = f"{prefix}{UNIQUE_ID_BLOB}{access.storage.blob_suffix}"
         body = json.dumps({"uniqueID": base64.b64encode(unique_id).decode()}).encode()
         try:
             config = store_config(location, credentials_file=opened.credentials)
@@ -627,7 +626,7 @@ def _lacks(found: Survey) -> str:
     return "; ".join(parts)
 
 
-def _check_folder(storage: Storage, command: str) -> None:
+def _check_folder(storage: KopiaStorage, command: str) -> None:
     """Refuse a folder without a repository, as kopia writes into any folder that it opens.
 
     Raises:

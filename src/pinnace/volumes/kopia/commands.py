@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pinnace.storage.uploader_store import KopiaStorage
 from pinnace.volumes.uploader.errors import InvalidSnapshot
 from pinnace.volumes.uploader.processes import Arguments
 
@@ -77,11 +78,11 @@ def change_password() -> Arguments:
     return ("repository", "change-password")
 
 
-def create(kind: str, flags: list[str]) -> Arguments:
+def create(storage: KopiaStorage, flags: list[str]) -> Arguments:
     """Make a repository."""
     user, _, host = IDENTITY.partition("@")
     names = (f"--override-username={user}", f"--override-hostname={host}")
-    return ("repository", "create", _CREATED[kind], *flags, *names, "--no-check-for-updates")
+    return ("repository", "create", storage.command or storage.kind, *flags, *names, "--no-check-for-updates")
 
 
 def retention_flags(mode: str, hours: int) -> list[str]:
@@ -230,6 +231,3 @@ def checked(snapshot: str) -> str:
     if not _SNAPSHOT_ID.fullmatch(snapshot):
         raise InvalidSnapshot(snapshot)
     return snapshot
-
-
-_CREATED: Final = {"s3": "s3", "gcs": "gcs", "azureBlob": "azure", "filesystem": "filesystem"}

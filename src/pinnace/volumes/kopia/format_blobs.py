@@ -26,10 +26,8 @@ from typing import Final
 import msgspec
 
 from pinnace.storage.errors import ObjectNotFound, StorageError
-from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.interface import ObjectStore, read_all
 from pinnace.storage.open import open_object_store, store_config
-from pinnace.storage.providers import qualified_provider
 from pinnace.volumes.kopia.access import Access
 from pinnace.volumes.kopia.places import repository_prefix
 from pinnace.volumes.uploader.access import write_private
@@ -122,13 +120,14 @@ async def stored_blobs(access: Access) -> AsyncIterator[StoredBlobs]:
     """The format blobs of an opened repository. Raises UnexpectedOutput for what the store refuses."""
     opened = access.opened
     location, provider = opened.location, opened.location.spec.provider
-    suffix = ".f" if qualified_provider(provider) == FILESYSTEM_PROVIDER else ""
     try:
         config = store_config(location, credentials_file=opened.credentials)
         config.pop("prefix", None)
         store = open_object_store(provider, config, environ=opened.inherited)
         try:
-            yield StoredBlobs(store, repository_prefix(location, opened.repository.namespace), suffix)
+            yield StoredBlobs(
+                store, repository_prefix(location, opened.repository.namespace), access.storage.blob_suffix
+            )
         finally:
             await store.close()
     except StorageError as error:

@@ -7,11 +7,11 @@ from pathlib import Path
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.error_texts import error_text
 from pinnace.storage.errors import InvalidLocation, StorageError
+from pinnace.storage.providers import uploader_store
 from pinnace.volumes.restic.commands import OpenedRepository
 from pinnace.volumes.restic.environment import environment
 from pinnace.volumes.restic.identifiers import belongs_to
 from pinnace.volumes.uploader.access import PROXIES, AccessProvider, Opened, Repository, write_private
-from pinnace.volumes.uploader.azure import azure_account, azure_variables_of
 from pinnace.volumes.uploader.errors import AccessError, IdentifierError
 
 _SCRATCH_VARIABLE = "VELERO_SCRATCH_DIR"
@@ -39,18 +39,11 @@ async def _access(opened: Opened) -> OpenedRepository:
     except OSError as error:
         raise AccessError(f"error creating temp restic credentials file: {error.strerror}") from error
     try:
-        variables = await azure_variables_of(inherited, location, opened.credentials)
-        account = await azure_account(inherited, location, opened.credentials)
+        store = uploader_store(location.spec.provider)
+        of_the_store = await store.restic_environment(opened.call) if store is not None else {}
     except (StorageError, OSError) as error:
         raise AccessError(f"error setting restic cmd env: {error_text(error)}") from error
-    variables = environment(
-        inherited,
-        location,
-        identifier,
-        credentials_file=opened.credentials,
-        variables=variables,
-        account=account,
-    )
+    variables = environment(inherited, identifier, of_the_store)
     if opened.tenant:
         variables = {name: value for name, value in variables.items() if name.lower() not in PROXIES}
     scratch = inherited.get(_SCRATCH_VARIABLE)

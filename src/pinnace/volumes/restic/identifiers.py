@@ -1,19 +1,14 @@
-"""The address of a namespace's repository, as restic's `--repo` takes it: pure. (docs/spec: STO 15)"""
+"""The address of a namespace's repository, as restic's `--repo` takes it. (docs/spec: STO 15)"""
 
 import re
-from pathlib import PurePosixPath
 
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.storage.azure import AZURE_PROVIDER
-from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
-from pinnace.storage.gcs import GCP_PROVIDER
+from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.layout import clean_bucket, clean_prefix
-from pinnace.storage.providers import qualified_provider
-from pinnace.storage.s3 import AWS_PROVIDER
+from pinnace.storage.providers import uploader_store
 from pinnace.volumes.uploader.errors import IdentifierError
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_AWS_HOST = re.compile(r"s3:s3([.-][a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
 _USER_INFO = re.compile(r"(?<=//)[^/@\s]+(?=@)")
 
 
@@ -41,18 +36,22 @@ def belongs_to(identifier: str, location: BackupStorageLocation, volume_namespac
     Raises:
         IdentifierError, InvalidLocation: as `repository_identifier`.
     """
-    if not needs_region(location):
-        return identifier == repository_identifier(location, volume_namespace)
-    host, _, rest = identifier.partition("/")
-    wanted = repository_identifier(location, volume_namespace).partition("/")[2]
-    return rest == wanted and _AWS_HOST.fullmatch(host) is not None
+    store = uploader_store(location.spec.provider)
+    if store is not None and needs_region(location):
+        identifier = store.without_region(identifier)
+    return identifier == repository_identifier(location, volume_namespace)
 
 
 def needs_region(location: BackupStorageLocation) -> bool:
-    """Whether the identifier names the region of an AWS bucket, which has to be asked for."""
-    config = location.spec.config
-    provider = qualified_provider(location.spec.provider)
-    return provider == AWS_PROVIDER and not config.get("resticRepoPrefix") and not config.get("s3Url")
+    """Whether the identifier names the region of the bucket, which has to be asked for."""
+    config, store = location.spec.config, uploader_store(location.spec.provider)
+    return store is not None and not config.get("resticRepoPrefix") and store.needs_region(config)
+
+
+async def find_region(location: BackupStorageLocation) -> str:
+    """The region of the location's bucket; empty if it is not known, which the identifier allows."""
+    store = uploader_store(location.spec.provider)
+    return await store.find_region(location.spec.object_storage.bucket) if store is not None else ""
 
 
 def repository_name(identifier: str) -> str:
@@ -71,28 +70,12 @@ def _prefix(location: BackupStorageLocation, bucket_region: str) -> str:
         return own.removesuffix("/")
     bucket = clean_bucket(spec.object_storage.bucket)
     directory = f"{clean_prefix(spec.object_storage.prefix)}restic"
-    match qualified_provider(spec.provider):
-        case provider if provider == AWS_PROVIDER:
-            return f"s3:{_s3_host(spec.config.get('s3Url', ''), bucket_region)}/{bucket}/{directory}"
-        case provider if provider == AZURE_PROVIDER:
-            return f"azure:{bucket}:/{directory}"
-        case provider if provider == GCP_PROVIDER:
-            return f"gs:{bucket}:/{directory}"
-        case provider if provider == FILESYSTEM_PROVIDER:
-            return str(_folder(spec.config.get("path", "")) / bucket / directory)
-    raise IdentifierError(
-        "restic repository prefix (resticRepoPrefix) not specified in backup storage location's config"
-    )
-
-
-def _s3_host(endpoint: str, bucket_region: str) -> str:
-    if endpoint:
-        return endpoint.removesuffix("/")
-    return f"s3-{bucket_region}.amazonaws.com" if bucket_region else "s3.amazonaws.com"
-
-
-def _folder(path: str) -> PurePosixPath:
-    folder = PurePosixPath(path)
-    if not folder.is_absolute():
-        raise IdentifierError("path of a filesystem location must be an absolute path")
-    return folder
+    store = uploader_store(spec.provider)
+    if store is None:
+        raise IdentifierError(
+            "restic repository prefix (resticRepoPrefix) not specified in backup storage location's config"
+        )
+    try:
+        return store.restic_address(spec.config, bucket, directory, bucket_region)
+    except StoreConfigError as error:
+        raise IdentifierError(str(error)) from error

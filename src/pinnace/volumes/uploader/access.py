@@ -33,8 +33,10 @@ from pinnace.storage.credentials_store import (
     without_named_file,
 )
 from pinnace.storage.errors import StorageError
+from pinnace.storage.open import store_config
 from pinnace.storage.own_settings import REPOSITORY_SECRET, REQUIRE_SIGNATURE
 from pinnace.storage.settings import parse_bool
+from pinnace.storage.uploader_store import UploaderCall
 from pinnace.store_access.addresses import addresses_of
 from pinnace.volumes.repository_config import RepositoryConfig
 from pinnace.volumes.secrets import read_secret
@@ -86,6 +88,12 @@ class Opened:
     def tenant(self) -> str:
         """The namespace that the location belongs to; empty if it is the administrator's."""
         return tenant_of(self.location.metadata)
+
+    @property
+    def call(self) -> UploaderCall:
+        """The settings of the call. Raises InvalidLocation, StoreConfigError."""
+        settings = store_config(self.location, credentials_file=self.credentials)
+        return UploaderCall(settings=settings, environ=self.inherited)
 
     def check_tenant(self, *, is_own: bool) -> None:
         """Refuse to write other data to a tenant's location, or to use its keys elsewhere. (NAC 17 A34)

@@ -9,6 +9,7 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.backup_repository import (
     RepositoryReconciler,
     is_displaced,
@@ -87,8 +88,8 @@ class Scene:
         )
         self.maintaining = MaintenanceReconciler(world.scope, self.restic, self.locks)
 
-    async def _find_region(self, bucket: str) -> str:
-        self.asked.append(bucket)
+    async def _find_region(self, location: BackupStorageLocation) -> str:
+        self.asked.append(location.spec.object_storage.bucket)
         return self.region
 
     def add(
