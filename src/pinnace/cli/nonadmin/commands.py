@@ -162,7 +162,7 @@ restore = group_of(
         examples=(
             ("Continue a restore whose server was killed", "pinnace nonadmin restore resume again"),
             ("In another namespace", "pinnace nonadmin restore resume again -n shop"),
-            ("See why one cannot go on", "pinnace nonadmin restore describe again"),
+            ("In another cluster", "pinnace nonadmin restore resume again --kubecontext test"),
         ),
     ),
     lazy={"create": "pinnace.cli.nonadmin.create_restore:create_restore"},

@@ -17,8 +17,7 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.nonadmin.commands import TenantResumeOptions
 from pinnace.cli.nonadmin.kinds import Home, open_home
 from pinnace.cli.nonadmin.reading import TenantBackend
-from pinnace.nonadmin.flows.conditions import condition
-from pinnace.nonadmin.flows.restore import RESUMED_CONDITION
+from pinnace.nonadmin.flows.conditions import RESUMED_CONDITION, condition
 from pinnace.nonadmin.objects import NON_ADMIN_RESTORES
 
 _ANSWER_SECONDS: Final = 30.0

@@ -12,6 +12,10 @@ from pinnace.api.values.times import format_time
 MAX_MESSAGE_CHARACTERS: Final = 32768
 MAX_REASON_CHARACTERS: Final = 1024
 
+RESUMED_CONDITION: Final = "Resumed"
+"""A type of NonAdminRestores. It is there once the Restore was interrupted: False until it goes on, with the
+reason."""
+
 _ORDER: Final = {"": 0, NonAdminPhase.NEW: 1, NonAdminPhase.BACKING_OFF: 2, NonAdminPhase.CREATED: 2,
                  NonAdminPhase.DELETING: 3}  # fmt: skip
 

@@ -25,7 +25,14 @@ from pinnace.api.values.times import format_time
 from pinnace.kube.resources import RESTORES
 from pinnace.nonadmin import mirror
 from pinnace.nonadmin.flows import limits
-from pinnace.nonadmin.flows.conditions import ConditionState, condition, holds, with_condition, with_phase
+from pinnace.nonadmin.flows.conditions import (
+    RESUMED_CONDITION,
+    ConditionState,
+    condition,
+    holds,
+    with_condition,
+    with_phase,
+)
 from pinnace.nonadmin.flows.request import RequestFlow
 from pinnace.nonadmin.flows.steps import (
     DONE,
@@ -57,8 +64,6 @@ REMOVED: Final = (
 )
 FOREIGN: Final = "related Velero Restore does not point to NonAdminRestore namespace"
 
-RESUMED_CONDITION: Final = "Resumed"
-"""Its type. It is there once the Restore was interrupted: False until it goes on, with the reason."""
 _INTERRUPTED: Final = "RestoreInterrupted"
 _REQUESTED: Final = "ResumeRequested"
 _REFUSED: Final = "ResumeRefused"
