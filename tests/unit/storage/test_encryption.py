@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import os
+import tracemalloc
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from contextlib import _AsyncGeneratorContextManager
@@ -662,3 +663,25 @@ def test_a_tenants_location_runs_no_program(tmp_path: Path, recipient: str) -> N
     else:
         with pytest.raises(StoreConfigError, match="for locations of administrators"):
             open_backup_store(location)
+
+
+async def test_the_memory_of_encryption_does_not_grow_with_the_file(place: Place) -> None:
+    contents = place.folder / "contents"
+    peaks: list[int] = []
+    for mebibytes in (8, 64):
+        with contents.open("wb") as file:
+            file.truncate(mebibytes << 20)
+        name = f"b{mebibytes}"
+        files = BackupFiles(
+            name=name, metadata=encode_metadata(Backup(metadata=ObjectMeta(name=name))), contents=contents
+        )
+        tracemalloc.start()
+        try:
+            await place.open(recipients=str(ALICE.recipient)).put_backup(files)
+            await place.open(keys=identities(ALICE)).download_contents(name, place.folder / "copy")
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+        assert (place.folder / "copy").stat().st_size == mebibytes << 20
+    assert peaks[1] < 1.5 * peaks[0], peaks
+    assert peaks[1] < 16 << 20, peaks
