@@ -204,6 +204,13 @@ class _Fields:
             raise self.wrong(name, "must be a URL that begins with http:// or https://")
         return value
 
+    def headers(self) -> dict[str, str]:
+        """The headers of requests to the URL."""
+        found = self.texts("headers", _HEADER)
+        if urlsplit(self.url()).username is not None and "authorization" in map(str.lower, found):
+            raise self.wrong("headers", "must have no Authorization beside a URL with a user name")
+        return found
+
     def wrong(self, name: str, why: str) -> MessageSettingsError:
         return MessageSettingsError(f"{self._place}.{name} {why}")
 
@@ -239,14 +246,12 @@ def _target(kind: str, found: Any, place: str, *, of_tenant: bool) -> Target:
         return PingSettings(url=ping.url(), ca_cert=ping.text("caCert"))
     if kind == "webhook":
         hook = _Fields(found, place, {"url", "headers", "caCert"})
-        return WebhookSettings(
-            url=hook.url(), headers=hook.texts("headers", _HEADER), ca_cert=hook.text("caCert")
-        )
+        return WebhookSettings(url=hook.url(), headers=hook.headers(), ca_cert=hook.text("caCert"))
     if kind == "alertmanager":
         manager = _Fields(found, place, {"url", "headers", "labels", "caCert"})
         return AlertmanagerSettings(
             url=manager.url().rstrip("/"),
-            headers=manager.texts("headers", _HEADER),
+            headers=manager.headers(),
             labels=manager.texts("labels", _LABEL),
             ca_cert=manager.text("caCert"),
         )

@@ -52,6 +52,8 @@ SECRET = "s3cr3t-value"
         (f"sinks: [{{name: a, {SECRET}: 1}}]", "fields that are not known"),
         (f"sinks: [{{name: a, webhook: {{url: 'http://a', headers: {{A: \"\\n{SECRET}\"}}}}}}]", "headers"),
         (f"sinks: [{{name: a, webhook: {{headers: {{'A b': {SECRET}}}, url: 'http://a'}}}}]", "headers"),
+        (f"sinks: [{{name: a, webhook: {{headers: {{authorization: {SECRET}}}, url: 'http://u:{SECRET}@a'}}}}]",
+         "headers must have no Authorization beside a URL with a user name"),
         (f"'{SECRET}': [", "is not YAML"),
         (f"sinks: {SECRET}", "sinks must be a list"),
         ("sinks: [{name: A, ping: {url: 'http://a'}}]", "sinks[0].name"),
