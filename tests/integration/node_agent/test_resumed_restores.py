@@ -17,6 +17,7 @@ from pinnace.controllers.node.holding import ATTEMPTS_ANNOTATION
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import DATA_DOWNLOADS, PERSISTENT_VOLUME_CLAIMS, POD_VOLUME_RESTORES
 from tests.support.cluster.csi_cluster import CLASS, CSICluster
+from tests.support.cluster.namespaces import delete_namespace
 from tests.support.cluster.pods import busybox_pod, exec_in_pod
 from tests.support.servers.lives import Lives
 from tests.support.servers.nursery import Nursery, Order
@@ -257,19 +258,17 @@ async def downloads_of(stage: Stage) -> dict[str, JSONObject]:
     return {each["spec"]["targetVolume"]["pvc"]: each for each in found}
 
 
-async def test_volumes_come_from_csi_snapshots_though_the_server_is_killed_at_any_write(
-    csi_storage: CSICluster, quiet_stage: Stage, gated_lives: Lives
-) -> None:
-    stage, lives = quiet_stage, gated_lives
-    async with running(stage.client, stage.site.namespace, stage.folder, **CSI):
-        await stage.site.reached("backupstoragelocations", "default", "Available")
-        await run_with_claims(stage, "a")
-        backup = await stage.back_up()
-        assert backup["status"]["phase"] == "Completed", backup["status"]
-    lives.add_features("EnableCSI")
+async def killed_at_every_write(stage: Stage, lives: Lives, kinds: str) -> int:
+    """Restore the pod `a` into copies of its namespace, each with a server that is killed one write later.
+
+    Args:
+        kinds: the plurals whose writes are counted, separated by `|`.
+
+    Returns:
+        The number of writes of a server that nobody killed.
+    """
     for number in range(MOST_WRITES):
         copy = f"{stage.app}-{number}"
-        kinds = "volumesnapshots|volumesnapshotcontents|persistentvolumeclaims|persistentvolumes|pods"
         gate = WriteGate(number, rf"/({kinds})(/|\?|$)")
         lives.pass_by(gate)
         lives.begin()
@@ -288,10 +287,62 @@ async def test_volumes_come_from_csi_snapshots_though_the_server_is_killed_at_an
         assert restore["status"]["phase"] == "Completed", (number, restore["status"], gate.passed, lives.log)
         assert not restore["status"].get("warnings"), (number, restore["status"], gate.passed)
         await stage.pod("a", namespace=copy)
-        found = await exec_in_pod(stage.client, copy, "a", "cat", "/data/file")
-        assert found == "content of a\n"
-        assert len(csi_storage.snapshots()) == 1
+        assert await exec_in_pod(stage.client, copy, "a", "cat", "/data/file") == "content of a\n"
         if not gate.closed.is_set():
-            assert number >= 4
-            return
+            return number
+        await delete_namespace(stage.client, copy)
     raise AssertionError("there are more writes than were tried")
+
+
+async def test_volumes_come_from_csi_snapshots_though_the_server_is_killed_at_any_write(
+    csi_storage: CSICluster, quiet_stage: Stage, gated_lives: Lives
+) -> None:
+    stage = quiet_stage
+    async with running(stage.client, stage.site.namespace, stage.folder, **CSI):
+        await stage.site.reached("backupstoragelocations", "default", "Available")
+        await run_with_claims(stage, "a")
+        backup = await stage.back_up()
+        assert backup["status"]["phase"] == "Completed", backup["status"]
+    gated_lives.add_features("EnableCSI")
+    kinds = "volumesnapshots|volumesnapshotcontents|persistentvolumeclaims|persistentvolumes|pods"
+    assert await killed_at_every_write(stage, gated_lives, kinds) >= 4
+    assert len(csi_storage.snapshots()) == 1
+
+
+@pytest.mark.usefixtures("csi_storage")
+async def test_moved_data_comes_though_the_server_is_killed_at_any_write(
+    quiet_stage: Stage, gated_lives: Lives
+) -> None:
+    stage = quiet_stage
+    async with running(stage.client, stage.site.namespace, stage.folder, **CSI):
+        await stage.site.reached("backupstoragelocations", "default", "Available")
+        await run_with_claims(stage, "a")
+        with stage.agent():
+            await stage.begin_backup(snapshotMoveData=True)
+            backup = await stage.site.reached("backups", "b", *FINAL)
+            assert backup["status"]["phase"] == "Completed", backup["status"]
+    gated_lives.add_features("EnableCSI")
+    with stage.agent():
+        kinds = "datadownloads|persistentvolumeclaims|persistentvolumes|pods"
+        writes = await killed_at_every_write(stage, gated_lives, kinds)
+    assert writes >= 3
+    downloads = await stage.client.list_all(DATA_DOWNLOADS, stage.site.namespace)
+    assert len(downloads) == writes + 1, "each restore read the data once"
+
+
+async def test_pod_volumes_come_though_the_server_is_killed_at_any_write(
+    quiet_stage: Stage, gated_lives: Lives
+) -> None:
+    stage = quiet_stage
+    async with running(stage.client, stage.site.namespace, stage.folder, uploader="kopia"):
+        await stage.site.reached("backupstoragelocations", "default", "Available")
+        await stage.run_pod(volume_pod("a", "data"), "data")
+        await stage.fill("a", "echo content of a > /data/file")
+        with stage.agent():
+            backup = await stage.back_up()
+            assert backup["status"]["phase"] == "Completed"
+    with stage.agent():
+        writes = await killed_at_every_write(stage, gated_lives, "podvolumerestores|pods")
+    assert writes >= 2
+    found = await stage.client.list_all(POD_VOLUME_RESTORES, stage.site.namespace)
+    assert len(found) == writes + 1, "each restore read the volume once"
