@@ -418,7 +418,7 @@ async def test_pod_volumes_and_hooks_are_left_to_their_helpers(harness: Harness)
     )
 
     uid = harness.world.item("pods", "m1", "p")["metadata"]["uid"]
-    assert filler.asked == [(uid, "ns-1", {"data": SavedSnapshot("snap")})]
+    assert filler.asked == [(uid, "ns-1", {"data": SavedSnapshot("snap", "kopia")})]
     assert hooks.asked == ["m1/p: /bin/true"]
     assert results.errors.velero == ["pod volume restore failed: p", "a hook failed"]
     assert results.warnings.count == 0
