@@ -197,15 +197,15 @@ ProgressCallback = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackupResult:
-    """How a backup ended.
+class RunResult:
+    """How a backup or a restore ended.
 
     Attributes:
-        name: the name of the backup.
+        name: the name of the backup or restore.
         phase: how it ended.
-        items: how many objects were saved.
-        errors, warnings: their numbers in the log.
-        failure_reason: why the backup failed as a whole.
+        items: how many objects were saved; of a restore, worked on, those that existed already included.
+        errors, warnings: their numbers in the log of a backup and in the results of a restore.
+        failure_reason: why it failed as a whole.
         started, completed: when it began and ended.
         notes: what could not be found out about the cluster or written to the location.
     """
@@ -222,29 +222,19 @@ class BackupResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreResult:
+class BackupResult(RunResult):
+    """How a backup ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreResult(RunResult):
     """How a restore ended.
 
     Attributes:
-        name, backup: the names of the restore and of its backup.
-        phase: how it ended.
-        items: how many objects were worked on, those that existed already included.
-        errors, warnings: their numbers in the results.
-        failure_reason: why the restore failed as a whole.
-        started, completed: when it began and ended.
-        notes: what could not be found out about the cluster or written to the location.
+        backup: the name of its backup.
     """
 
-    name: str
     backup: str
-    phase: Phase
-    items: int
-    errors: int
-    warnings: int
-    failure_reason: str = ""
-    started: datetime | None = None
-    completed: datetime | None = None
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

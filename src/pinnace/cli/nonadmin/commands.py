@@ -56,7 +56,7 @@ def _describe(noun: str, name: str) -> Command:
     )
 
 
-def _logs(noun: str, examples: Examples) -> Command:
+def _logs(noun: str, name: str, level: str) -> Command:
     return lazy_command(
         "logs",
         LogsOptions,
@@ -66,7 +66,11 @@ def _logs(noun: str, examples: Examples) -> Command:
         words={"object": "NAME"},
         short_help=f"Print the log of a {noun}.",
         help=f"Print the log of a finished {noun} that is in your own storage location.",
-        examples=examples,
+        examples=(
+            (f"Print the log of a {noun}", f"pinnace nonadmin {noun} logs {name}"),
+            ("In another namespace", f"pinnace nonadmin {noun} logs {name} -n shop"),
+            (f"Only its {level}s", f"pinnace nonadmin {noun} logs {name} | grep level={level}"),
+        ),
     )
 
 
@@ -121,14 +125,7 @@ backup = group_of(
             ("Delete two without a question", "pinnace nonadmin backup delete shop blog --confirm"),
         ),
     ),
-    _logs(
-        "backup",
-        (
-            ("Print the log of a backup", "pinnace nonadmin backup logs shop"),
-            ("In another namespace", "pinnace nonadmin backup logs shop -n shop"),
-            ("Only its errors", "pinnace nonadmin backup logs shop | grep level=error"),
-        ),
-    ),
+    _logs("backup", "shop", "error"),
     lazy={"create": "pinnace.cli.nonadmin.create_backup:create_backup"},
 )
 restore = group_of(
@@ -145,14 +142,7 @@ restore = group_of(
             ("Delete two without a question", "pinnace nonadmin restore delete first second --confirm"),
         ),
     ),
-    _logs(
-        "restore",
-        (
-            ("Print the log of a restore", "pinnace nonadmin restore logs again"),
-            ("In another namespace", "pinnace nonadmin restore logs again -n shop"),
-            ("Only its warnings", "pinnace nonadmin restore logs again | grep level=warning"),
-        ),
-    ),
+    _logs("restore", "again", "warning"),
     lazy_command(
         "resume",
         TenantResumeOptions,
