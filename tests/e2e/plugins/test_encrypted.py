@@ -30,7 +30,7 @@ from tests.support.plugins.programs import put_own
 from tests.support.plugins.servers import PluginServer
 from tests.support.servers.homes import FINAL, PASSWORD, Home
 from tests.support.waiting import eventually
-from tests.support.waiting_plugin import ENDED_FILE, READ_AGAIN
+from tests.support.waiting_plugin import CANCELLED_FILE, ENDED_FILE, READ_AGAIN
 
 ALICE, BOB = X25519Identity.generate(), X25519Identity.generate()
 AGE = b"age-encryption.org/v1\n"
@@ -188,6 +188,37 @@ async def test_a_backup_that_waited_through_a_kill_comes_back_by_the_secret_that
     )
     assert of_restore == {"restores/r4/restore-r4-pinnace-keys.json"}
     assert "AGE-SECRET-KEY" not in server.log + third.log
+
+
+async def test_a_backup_that_waits_is_deleted_and_its_operations_are_cancelled_without_an_identity(
+    home: Home, sealed: Path, plugin_server: PluginServer, tmp_path: Path
+) -> None:
+    server = await plugin_server(*SOON)
+    await server.ready()
+    await home.create_backup("b1")
+    await reached(home, "backups", "b1", "WaitingForPluginOperations")
+    parked = files_below(sealed)
+    assert "backups/b1/pinnace-parked/b1-pinnace-volumes.json" in parked
+    request = {
+        "apiVersion": "velero.io/v1",
+        "kind": "DeleteBackupRequest",
+        "metadata": {"name": "d1"},
+        "spec": {"backupName": "b1"},
+    }
+    await home.client.create(velero("deletebackuprequests"), request, home.namespace)
+
+    async def gone() -> bool:
+        try:
+            await home.client.get(velero("backups"), "b1", home.namespace)
+        except NotFound:
+            return True
+        return False
+
+    await eventually(gone)
+    assert (tmp_path / CANCELLED_FILE).read_text() == "op-map-0"
+    assert files_below(sealed) == {}
+    assert await kept_keys(home) == []
+    assert "may still be running" not in server.log
 
 
 async def test_a_backup_that_a_server_found_is_restored_through_a_kill_in_the_middle(

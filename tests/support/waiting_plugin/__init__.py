@@ -1,5 +1,6 @@
 """A plugin whose operations for config maps end when a file says so: one of a backup, one of a restore."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from pinnace.plugins import (
 
 FOLDER_VARIABLE = "PINNACE_TEST_PLUGIN_FOLDER"
 ENDED_FILE = "operations-may-end"
+CANCELLED_FILE = "operation-cancelled"
+"""Has the id of the operation of a backup that was cancelled."""
 READ_AGAIN = "example.io/read-again"
 """The annotation of a config map whose operation is waited for, and which is then read again."""
 
@@ -55,7 +58,8 @@ class BackupAction:
         return _progress()
 
     async def cancel(self, operation_id: str, backup: Backup) -> None:
-        """Do nothing: there is nothing that runs."""
+        """Write down that it was asked: there is nothing that runs."""
+        await asyncio.to_thread(Path(os.environ[FOLDER_VARIABLE], CANCELLED_FILE).write_text, operation_id)
 
 
 class RestoreAction:
