@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from hack.cluster import binaries
+from pinnace.age.identities import Identities
 from pinnace.age.x25519 import X25519Identity
 from pinnace.api import labels
 from pinnace.api.codec import decode
@@ -21,14 +22,16 @@ from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
+from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.options import MAINTENANCE_FREQUENCY
-from pinnace.controllers.shared.pod_volumes import PodVolumes, SnapshotForgetter
+from pinnace.controllers.shared.pod_volumes import PodVolumes, SnapshotForgetter, pod_volumes_in_cluster
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.waiting_pods import WAIT_CONTAINER
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import NODES, PODS, SECRETS, velero
 from pinnace.server.monitoring.metrics import ServerMetrics
+from pinnace.storage.key_opening import IdentityMissing
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.uploader.access import AccessProvider, Repository
@@ -307,9 +310,10 @@ def uploader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_volumes_of_an_encrypted_backup_that_the_cluster_had_lost_are_forgotten_without_an_identity(
-    site: Site, agent: Agent, serve: Serve, uploader: str
+    site: Site, agent: Agent, serve: Serve, uploader: str, tmp_path: Path
 ) -> None:
-    recipient = {"encryption.recipients": str(X25519Identity.generate().recipient)}
+    identity = X25519Identity.generate()
+    recipient = {"encryption.recipients": str(identity.recipient)}
     config = {"spec": {"config": {"path": str(site.folder), **recipient}}}
     await site.client.patch(velero("backupstoragelocations"), "default", config, site.namespace)
     await serve(uploader=uploader, backup_sync_period=Duration.seconds(1))
@@ -341,6 +345,18 @@ async def test_volumes_of_an_encrypted_backup_that_the_cluster_had_lost_are_forg
 
     await eventually(is_found)
     assert await site.client.list_all(velero("podvolumebackups"), site.namespace) == []
+    # A restore takes them from the location, by the identity that it names.
+    scope = Scope(client=site.client, namespace=site.namespace, metrics=ServerMetrics(), workdir=tmp_path)
+    stores = LocationStores(site.client, site.namespace, tmp_path / "credentials")
+    identities = Identities.parse(identity.secret_text().encode())
+    async with stores.open("default", identities=identities) as store:
+        found = await pod_volumes_in_cluster(scope, store, "b1", [])
+    (kept,) = found.of_pod(site.namespace, "p")
+    assert (kept.snapshot[:8], kept.uploader) == (saved["b1"][:8], uploader)
+    async with stores.open("default") as store:
+        with pytest.raises(IdentityMissing):
+            await pod_volumes_in_cluster(scope, store, "b1", [])
+
     await site.create("deletebackuprequests", "d1", spec={"backupName": "b1"})
     await site.gone("backups", "b1")
 
