@@ -31,7 +31,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import NODES, PODS, SECRETS, velero
 from pinnace.server.monitoring.metrics import ServerMetrics
-from pinnace.storage.key_opening import IdentityMissing
+from pinnace.storage.key_errors import IdentityMissing
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.uploader.access import AccessProvider, Repository
