@@ -22,6 +22,7 @@ from pinnace.api.labels import (
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupProgress, BackupSpec, BackupStatus
+from pinnace.controllers.sync.synced import SyncedLocation, backup_object
 from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, FinalFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
@@ -197,3 +198,13 @@ def test_the_plain_part_of_the_plain_part_is_itself() -> None:
 def test_a_setting_that_hides_nothing_is_refused(tmp_path: Path, query: str, text: str) -> None:
     with pytest.raises(StoreConfigError, match=text):
         open_backup_store(location_from_url(f"file://{tmp_path}?{query}"))
+
+
+def test_servers_list_the_plain_part() -> None:
+    found_in = SyncedLocation(name="default", namespace="velero", schedule_uid=lambda _: "")
+    body = orjson.loads(
+        backup_object(without_details(encode_metadata(BACKUP)), name="b1", found_in=found_in, now=TIME)
+    )
+    assert body["status"]["phase"] == "PartiallyFailed"
+    assert body["metadata"]["annotations"][HIDDEN_DETAILS] == "true"
+    assert b"secret-" not in orjson.dumps(body)

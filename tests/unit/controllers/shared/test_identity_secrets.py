@@ -16,6 +16,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.identity_secrets import IdentitySecretUnusable, identities_of
 from pinnace.kube.resources import SECRETS
+from tests.support.age.plugin_program import identity_of
 from tests.unit.controllers.fakes import NAMESPACE, World
 
 ALICE, BOB = X25519Identity.generate(), X25519Identity.generate()
@@ -68,6 +69,7 @@ async def test_a_restore_that_names_none_reads_none(world: World) -> None:
         ({"a": str(ALICE.recipient).encode()}, "key 'a': line 1 is a recipient"),
         ({"a": ALICE.secret_text().encode(), "b": b"token"}, "key 'b': line 1 is no identity"),
         ({"a": b"x" * 9_000}, "key 'a': it has more than 8192 bytes"),
+        ({"a": identity_of("plain").encode()}, "key 'a': it names the plugin age-plugin-test, and plugins"),
         ({"a": passphrase.encrypt(ALICE.secret_text().encode(), PASSWORD)}, "protected by a passphrase"),
         ({"a": ssh_key(PASSWORD)[1]}, "the ssh key is protected by a passphrase"),
         ({f"k{n}": ALICE.secret_text().encode() for n in range(65)}, "more than 64 identities"),
