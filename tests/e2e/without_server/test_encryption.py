@@ -144,7 +144,11 @@ async def test_a_backup_that_cannot_be_opened_is_no_sound_one_and_the_others_are
 async def test_a_deletion_needs_an_identity_only_if_the_plain_list_is_gone(
     pinnace: Pinnace, sealing: Pinnace, backup: str, world: str, location: Path, key_file: Path
 ) -> None:
-    assert (await sealing("backup", "create", "b2", "--include-namespaces", world)).code == 0
+    for name in ("b2", "b3"):
+        created = await sealing(
+            "backup", "create", name, "--include-namespaces", world, "--labels", "run=daily"
+        )
+        assert created.code == 0
     folder = location / "backups"
     (folder / "b1/b1-pinnace-volumes.json").unlink()
     before = files_in(folder / "b1")
@@ -155,13 +159,12 @@ async def test_a_deletion_needs_an_identity_only_if_the_plain_list_is_gone(
     assert files_in(folder / "b1") == before
 
     for words in (
-        ("backup", "delete", "b2", "--confirm"),
+        ("backup", "prune", "--selector", "run=daily", "--keep-last", "1", "--confirm"),
         ("--identity-file", str(key_file), "backup", "delete", "b1", "--confirm"),
     ):
         deleted = await pinnace(*words)
         assert deleted.code == 0, deleted
-    assert not exists(folder / "b1")
-    assert not exists(folder / "b2")
+    assert [path.name for path in folder.iterdir()] == ["b3"]
 
 
 async def test_an_exchanged_backup_is_refused(
