@@ -74,11 +74,11 @@ async def test_snapshots_that_are_served_since_the_start_are_known(
         await site.create("backups", "b1", spec=spec, status={"phase": "InProgress"})
         await site.reached("backups", "b1", "Failed")
 
-        async def snapshot_is_gone() -> bool:
-            return not await client.list_all(kinds.snapshots, namespace)
+        async def both_are_gone() -> bool:
+            snapshots = await client.list_all(kinds.snapshots, namespace)
+            return not (snapshots or await client.list_all(kinds.contents))
 
-        await eventually(snapshot_is_gone)
-        assert [obj["metadata"]["name"] for obj in await client.list_all(kinds.contents)] == []
+        await eventually(both_are_gone)
 
 
 @pytest.mark.spec("SRV-008")
