@@ -323,8 +323,8 @@ class BackupWork:
             )
             ended = await operation.run(backup)
         well = ended.status.phase != BackupPhase.FAILED
-        if not well and ended.status.backup_item_operations_attempted:
-            await BackupKeys(scope).forget(ended)  # it was about to wait, and is not stored
+        if not well and store.encrypts and ended.status.backup_item_operations_attempted:
+            await BackupKeys(scope).delete(ended)  # it was about to wait, and is not stored
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
 

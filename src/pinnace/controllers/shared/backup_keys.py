@@ -87,7 +87,15 @@ class BackupKeys:
         return store if key is None else store.knowing_key(backup.metadata.name, key)
 
     async def forget(self, backup: Backup) -> None:
-        """Delete the key of a backup that waits no longer; what cannot be deleted now is swept later."""
+        """Delete the key of a backup that waits no longer, if it is marked as encrypted.
+
+        A key that is not deleted now is swept later.
+        """
+        if labels.ENCRYPTED in backup.metadata.annotations:
+            await self.delete(backup)
+
+    async def delete(self, backup: Backup) -> None:
+        """Delete the key of a backup, if there is one; what cannot be deleted now is swept later."""
         try:
             await self.scope.client.delete(SECRETS, _name(backup.metadata.uid), self.scope.namespace)
         except NotFound:

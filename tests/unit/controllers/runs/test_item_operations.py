@@ -12,27 +12,33 @@ import pytest
 from pinnace.age.identities import Identities
 from pinnace.age.x25519 import X25519Identity
 from pinnace.api.codec import decode, encode
-from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.labels import IDENTITY_SECRET, ITEM_OPERATIONS
+from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.backup.request import ServerDefaults
 from pinnace.backup.runner import execute_backup
 from pinnace.controllers.backup import BackupWork
 from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler, NotMarked
 from pinnace.controllers.item_operations import (
     BackupSteps,
+    CannotFollow,
     OperationSettings,
     OperationsReconciler,
+    RestoreSteps,
     is_followed,
 )
+from pinnace.controllers.restore import RestoreWork
 from pinnace.controllers.shared.backup_keys import BackupKeys
 from pinnace.controllers.shared.runs import BACKUP_RUNS
 from pinnace.controllers.shared.settling import Settler
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS, CONFIGMAPS, DELETE_BACKUP_REQUESTS
+from pinnace.restore.request import RestoreSettings
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -336,3 +342,18 @@ async def test_a_deletion_waits_while_the_backup_is_finalized(scene: Scene) -> N
 
     assert scene.world.cluster.peek("backups", "b1") is not None
     assert scene.operations.cancelled == []
+
+
+@pytest.mark.parametrize("data", [None, {"key": "?"}])
+async def test_a_restore_whose_secret_is_gone_or_changed_cannot_be_followed(
+    tmp_path: Path, data: JSONObject | None
+) -> None:
+    scene = Scene(tmp_path)
+    if data is not None:
+        scene.world.cluster.add("secrets", "keys", data=data)
+    restore = Restore(metadata=ObjectMeta(name="r1", annotations={IDENTITY_SECRET: "keys"}))
+    work = RestoreWork(scene.world.scope, scene.world.locations, options=RestoreSettings())
+    steps = RestoreSteps(scope=scene.world.scope, work=work, volumes_seconds=1.0)
+    async with scene.world.locations.open("default") as store:
+        with pytest.raises(CannotFollow, match="names Secret 'keys'"):
+            await steps.unlocked(store, restore)
