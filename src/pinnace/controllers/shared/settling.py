@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode, encode
-from pinnace.api.labels import INTERRUPTED, ITEM_OPERATIONS, RESUME_REQUESTED, SIZE_BYTES
+from pinnace.api.labels import ENCRYPTED, INTERRUPTED, ITEM_OPERATIONS, RESUME_REQUESTED, SIZE_BYTES
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import BackupPhase
@@ -292,6 +292,8 @@ class Settler:
             return None
         notes = stored.metadata.annotations
         known = {SIZE_BYTES: size} if is_digits(size := notes.get(SIZE_BYTES, "")) else {}
+        if ENCRYPTED in notes:
+            known[ENCRYPTED] = "true"
         if stored.status.phase in phases.ENDED:
             metadata = {"metadata": {"annotations": known}} if known else {}
             return {**metadata, "status": encode(stored.status)}

@@ -267,6 +267,24 @@ async def test_a_key_that_is_gone_or_changed_ends_the_wait_with_what_was_parked(
     assert gzip.decompress(await opened_by_recipient(sealed))
 
 
+async def test_an_encrypted_backup_that_was_parked_but_not_patched_before_the_kill_waits_again(
+    sealed: Scene,
+) -> None:
+    obj = sealed.world.cluster.stored("backups", "b1")
+    obj["status"] = {"phase": "InProgress", "startTimestamp": obj["status"]["startTimestamp"]}
+    obj["metadata"]["annotations"] = {}
+
+    await Settler(sealed.world.scope, sealed.world.locations).settle_orphans()
+
+    assert sealed.status["phase"] == BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS
+    notes = sealed.world.cluster.stored("backups", "b1")["metadata"]["annotations"]
+    assert notes["pinnace.io/encrypted"] == "true"
+    sealed.operations.end("op-a")
+    await sealed.reconcile()
+    assert sealed.status["backupItemOperationsCompleted"] == 1
+    assert len(kept_keys(sealed)) == 1
+
+
 async def test_deleting_an_encrypted_backup_that_waits_cancels_its_operations(sealed: Scene) -> None:
     deletion = BackupDeletionReconciler(
         sealed.world.scope,
