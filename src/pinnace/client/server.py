@@ -215,15 +215,18 @@ class ServerBackend:
         trusted = Trusted(options, "" if given else await self._bundle(kind, name))
         if "#" not in url or span is not None:
             return signed_file(url.partition("#")[0], trusted, span)
+        from pinnace.client.signed_files import present
         from pinnace.storage.checked_files import as_signed
-        from pinnace.storage.manifest import ManifestFile
+        from pinnace.storage.manifest import NOT_SIGNED, ManifestFile
 
         bare, expected = ManifestFile.of_url(url)
-        opening = signed_file(bare, trusted)
+        opening, shown = signed_file(bare, trusted), f"{kind.words} of {name}"
         if expected is None:
             return opening
+        if expected != NOT_SIGNED:
+            opening = present(opening, shown)
         at_once = kind == DownloadTargetKind.BACKUP_CONTENTS
-        return as_signed(f"{kind.words} of {name}", opening, expected, at_once=at_once)
+        return as_signed(shown, opening, expected, at_once=at_once)
 
     async def _bundle(self, kind: DownloadTargetKind, name: str) -> str:
         """The CA bundle of a file's location as PEM; empty if it has none, or if that may not be read."""
@@ -311,7 +314,7 @@ class ServerBackend:
         while not (url := text(created, "status", "downloadURL")):
             if text(created, "status", "phase") == DownloadRequestPhase.FAILED:
                 reason = text(created, "status", "message") or "it says why in its log"
-                raise ClientError(f"the server has no {kind.words} of {name}: {reason}")
+                raise ClientError(f"the server cannot give out the {kind.words} of {name}: {reason}")
             polls += 1
             if polls > LATE_POLLS:
                 await self._fail_on_obstacle(kind, name)

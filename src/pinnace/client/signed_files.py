@@ -8,7 +8,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urljoin, urlsplit
@@ -62,6 +62,21 @@ def signed_file(
         ClientError: all else.
     """
     return _local_file(url, span) if urlsplit(url).scheme == "file" else _http_file(url, trusted, span)
+
+
+@asynccontextmanager
+async def present(
+    opening: AbstractAsyncContextManager[AsyncIterator[bytes]], shown: str
+) -> AsyncIterator[AsyncIterator[bytes]]:
+    """A file that the manifest of its backup has. Raises SignatureRefused if it is not there any more."""
+    from pinnace.storage.checked_files import removed  # few backups are signed
+
+    async with AsyncExitStack() as stack:
+        try:
+            stream = await stack.enter_async_context(opening)
+        except FileMissing:
+            raise removed(shown) from None
+        yield stream
 
 
 @asynccontextmanager

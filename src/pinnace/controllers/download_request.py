@@ -29,7 +29,7 @@ from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.storage.errors import StorageError
+from pinnace.storage.errors import StorageError, UnreadableObject
 
 log = get_logger(__name__)
 
@@ -47,7 +47,7 @@ LONGEST_RETRY_SECONDS: Final = 60.0
 
 
 class NoSuchFile(Exception):
-    """There is no file to download; the text says why."""
+    """There is no file to download, or none that may be trusted; the text says why."""
 
 
 def backoff() -> FailureBackoff[Key]:
@@ -59,7 +59,8 @@ class DownloadRequestReconciler:
     """Answers requests with a URL that is valid ten minutes, and removes them when it no longer is.
 
     One for an encrypted file gets the key files of its backup as an annotation, which Velero's definition has
-    room for. A request for a file that is not there fails at once, so that no client waits for it. (AFT 1.4)
+    room for. A request for a file that is not there, or not as it was signed, fails at once, so that no
+    client waits for it. (AFT 1.4)
     """
 
     def __init__(self, scope: Scope, locations: LocationStores) -> None:
@@ -135,6 +136,9 @@ class DownloadRequestReconciler:
                     store = store.parked()
                 url = await store.signed_url(kind, target.name)
                 return url, await store.key_files(kind, target.name)
+        except UnreadableObject as error:
+            # Refused for its signature, mostly: another try gives no other answer, and who waits learns it.
+            raise NoSuchFile(str(error)) from error
         except TimeoutError:
             raise StorageError(
                 f"backup storage location {location} did not answer within {URL_SECONDS:g} seconds"

@@ -15,11 +15,11 @@ from pinnace.aio.blocking import in_thread
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Coded
 from pinnace.signing.envelope import MOST_ENVELOPE_BYTES
-from pinnace.signing.errors import SigningError
+from pinnace.signing.errors import SignatureNotTrusted, SigningError
 from pinnace.storage.errors import ObjectNotFound, RangesUnsupported, UnreadableObject
 from pinnace.storage.interface import READ_SIZE_BYTES, ObjectStore, RangedStore, read_all
 from pinnace.storage.layout import Layout
-from pinnace.storage.manifest import Manifest, ManifestFile, read_manifest
+from pinnace.storage.manifest import NOT_SIGNED, Manifest, ManifestFile, read_manifest
 from pinnace.storage.own_settings import Signatures
 
 _IN_MEMORY_BYTES: Final = 4 << 20
@@ -79,16 +79,18 @@ class CheckedFiles:
                 " its manifest",
             ) from None
         except UnreadableObject as error:
-            raise SignatureRefused(key, f"the manifest of backup {backup!r}: {error.reason}") from error
+            raise SignatureRefused(key, _damaged(backup, error.reason)) from error
         try:
             return read_manifest(envelope, self._signatures.trusted, backup)
-        except SigningError as error:
+        except SignatureNotTrusted as error:
             raise SignatureRefused(
                 key,
                 f"the manifest of backup {backup!r}: {error}. If its maker is to be trusted, add the public"
                 " key to signing.trustedKeys of the location; else keep the backup as evidence and restore"
                 " an older one",
             ) from error
+        except SigningError as error:
+            raise SignatureRefused(key, _damaged(backup, str(error))) from error
 
     async def expected(self, key: str) -> ManifestFile | None:
         """How a file has to be; None if nobody has signed its backup, or it belongs to none.
@@ -110,9 +112,7 @@ class CheckedFiles:
             return found
         if not await self._store.exists(key):
             raise ObjectNotFound(key)
-        raise SignatureRefused(
-            key, "it was added after the backup was signed: delete it, or find out who has written it"
-        )
+        raise _unlike(key, NOT_SIGNED)
 
     async def read(self, key: str, *, limit_bytes: int) -> bytes:
         """A small file, as `read_all`."""
@@ -122,9 +122,9 @@ class CheckedFiles:
         except ObjectNotFound:
             if expected is None:
                 raise
-            raise _removed(key) from None
+            raise removed(key) from None
         if expected is not None and sha256(data).hexdigest() != expected.sha256:
-            raise _changed(key)
+            raise _unlike(key, expected)
         return data
 
     @asynccontextmanager
@@ -152,7 +152,7 @@ class CheckedFiles:
             try:
                 stream = await stack.enter_async_context(self._store.get(key))
             except ObjectNotFound:
-                raise _removed(key) from None
+                raise removed(key) from None
             yield stream
 
     @asynccontextmanager
@@ -170,9 +170,9 @@ class CheckedFiles:
             try:
                 size_bytes = await self._store.size(key)
             except ObjectNotFound:
-                raise _removed(key) from None
+                raise removed(key) from None
             if size_bytes != expected.size_bytes:
-                raise _changed(key)
+                raise _unlike(key, expected)
             self._sizes.add(key)
         async with self._store.get_range(key, offset, length) as stream:
             yield stream
@@ -214,11 +214,11 @@ async def _checked(
     async for block in stream:
         size_bytes += len(block)
         if size_bytes > expected.size_bytes:
-            raise _changed(key)
+            raise _unlike(key, expected)
         await in_thread(digest.update, block)
         yield block
     if digest.hexdigest() != expected.sha256:
-        raise _changed(key)
+        raise _unlike(key, expected)
 
 
 async def _blocks(file: "SpooledTemporaryFile[bytes]") -> AsyncGenerator[bytes, None]:
@@ -226,7 +226,8 @@ async def _blocks(file: "SpooledTemporaryFile[bytes]") -> AsyncGenerator[bytes, 
         yield block
 
 
-def _removed(key: str) -> SignatureRefused:
+def removed(key: str) -> SignatureRefused:
+    """The error of a file that was signed and is not there."""
     return SignatureRefused(
         key,
         "it was removed after the backup was signed: get it back from a copy or an older version of the"
@@ -234,9 +235,20 @@ def _removed(key: str) -> SignatureRefused:
     )
 
 
-def _changed(key: str) -> SignatureRefused:
+def _unlike(key: str, expected: ManifestFile) -> SignatureRefused:
+    if expected == NOT_SIGNED:
+        return SignatureRefused(
+            key, "it was added after the backup was signed: delete it, or find out who has written it"
+        )
     return SignatureRefused(
         key,
         "its content is not what was signed (changed, or of another backup): get it back from a copy or an"
         " older version of the bucket, and restore nothing of it before",
+    )
+
+
+def _damaged(backup: str, reason: str) -> str:
+    return (
+        f"the manifest of backup {backup!r}: {reason}. Get the backup back from a copy or an older version"
+        " of the bucket, or keep it as evidence and restore an older one"
     )

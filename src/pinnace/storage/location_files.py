@@ -45,6 +45,7 @@ from pinnace.storage.errors import (
 from pinnace.storage.fenced import FencedStore
 from pinnace.storage.interface import Body, ObjectStore, UploadsStore, read_all
 from pinnace.storage.layout import Layout
+from pinnace.storage.manifest import NOT_SIGNED
 from pinnace.storage.object_lock import LOCK_MODE, BucketLock, LockingStore, ObjectLock, Retention
 from pinnace.storage.own_settings import Signatures
 from pinnace.storage.patience import Patience
@@ -178,13 +179,16 @@ class LocationFiles:
         """A URL of a download target; whether it exists shows when it is used. (docs/spec: STO 9)
 
         The digest of a signed file follows as a fragment, which no client sends: whoever reads by the URL can
-        compare it.
+        compare it. A file that a signed backup does not have gets a digest that no content has.
 
         Raises:
             SignatureRefused: the manifest of the backup does not have the file, or is refused itself.
         """
         key = self.object_key(kind, name)
-        expected = await self._files.expected(key)
+        try:
+            expected = await self._files.expected(key)
+        except ObjectNotFound:
+            expected = NOT_SIGNED
         url = await self._store.signed_url(key, ttl)
         return url if expected is None else f"{url}{expected.fragment}"
 

@@ -48,6 +48,10 @@ class ManifestFile(msgspec.Struct, frozen=True):
         return bare, cls(found[1], int(found[2])) if found is not None else None
 
 
+NOT_SIGNED: Final = ManifestFile(sha256="0" * 64, size_bytes=0)
+"""A file that a signed backup lacks. No content has this digest, so a file that is added later is refused."""
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """A manifest that a trusted key has signed.
 

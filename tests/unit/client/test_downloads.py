@@ -25,6 +25,8 @@ from pinnace.client.errors import ClientError, FileMissing, PartsUnsupported
 from pinnace.client.interface import DownloadOptions, fetch
 from pinnace.client.server import ServerBackend
 from pinnace.kube import errors as kube_errors
+from pinnace.storage.checked_files import SignatureRefused
+from pinnace.storage.manifest import NOT_SIGNED, ManifestFile
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 
 LOG, CONTENTS = DownloadTargetKind.BACKUP_LOG, DownloadTargetKind.BACKUP_CONTENTS
@@ -165,15 +167,30 @@ async def test_a_location_that_cannot_be_used_is_named_at_once(
     )
 
 
+@pytest.mark.parametrize("kind", [LOG, CONTENTS])
+async def test_a_file_that_was_signed_and_is_gone_is_refused_and_not_just_missing(
+    tmp_path: Path, kind: DownloadTargetKind
+) -> None:
+    signed = ManifestFile(sha256="a" * 64, size_bytes=7)
+    with pytest.raises(SignatureRefused, match="removed after the backup was signed"):
+        await fetched(f"{(tmp_path / 'gone').as_uri()}{signed.fragment}", kind)
+
+
+async def test_a_file_that_a_signed_backup_never_had_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(FileMissing):
+        await fetched(f"{(tmp_path / 'none').as_uri()}{NOT_SIGNED.fragment}")
+
+
 @pytest.mark.spec("AFT-006")
 @pytest.mark.parametrize(
     ("message", "told"),
     [
         (
             'backup "b" is in phase "Queued" and has not written any artifacts',
-            'the server has no log of b: backup "b" is in phase "Queued" and has not written any artifacts',
+            "the server cannot give out the log of b: "
+            'backup "b" is in phase "Queued" and has not written any artifacts',
         ),
-        ("", "the server has no log of b: it says why in its log"),
+        ("", "the server cannot give out the log of b: it says why in its log"),
     ],
 )
 async def test_a_request_that_a_later_server_failed_ends_at_once(message: str, told: str) -> None:

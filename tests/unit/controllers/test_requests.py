@@ -11,6 +11,7 @@ from pinnace.controllers.server_status import ServerStatusReconciler, shown_plug
 from pinnace.kube.errors import Invalid, NotFound
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.runtime.controller import DONE, Result
+from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.errors import StorageError
 from tests.support.cluster.scripted_cluster import ScriptedCluster
 from tests.unit.controllers.fakes import World, key
@@ -72,6 +73,22 @@ async def test_a_request_for_an_encrypted_file_gets_the_key_files_too(
     assert status(world)["phase"] == "Processed"
     notes = world.all_of("downloadrequests")["d1"]["metadata"]["annotations"]
     assert decode_key_files(notes[KEY_FILES]) == ("the key file.2", "the key file")
+
+
+async def test_a_request_for_a_file_of_a_refused_backup_fails_at_once_with_the_reason(
+    world: World, downloads: DownloadRequestReconciler
+) -> None:
+    trusted = {"signing.trustedKeys": str(Ed25519Signer.generate().public), "requireSignature": "true"}
+    world.edit("backupstoragelocations", "default", config={"path": str(world.folder), **trusted})
+    folder = world.folder / "bucket-default/backups/b1"
+    folder.mkdir(parents=True)
+    (folder / "velero-backup.json").write_text("{}")
+    add_request(world, "BackupLog", "b1")
+
+    await downloads.reconcile(key("d1"))
+
+    assert status(world)["phase"] == "Failed"
+    assert "backup 'b1' is not signed" in str(status(world)["message"])
 
 
 @pytest.mark.spec("CTL-060", "STO-023")

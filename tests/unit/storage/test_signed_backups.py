@@ -13,18 +13,20 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.client.interface import DownloadOptions
+from pinnace.client.signed_files import Trusted, signed_file
 from pinnace.signing.envelope import MOST_ENVELOPE_BYTES, sign
 from pinnace.signing.errors import SigningError
 from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, FinalFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.checked_files import SignatureRefused
+from pinnace.storage.checked_files import SignatureRefused, as_signed
 from pinnace.storage.encoding import compress
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout
-from pinnace.storage.manifest import read_manifest
+from pinnace.storage.manifest import ManifestFile, read_manifest
 from pinnace.storage.own_settings import Signatures
 from tests.support.clock import HurriedClock
 from tests.support.stores.faulty_store import DyingStore
@@ -348,6 +350,23 @@ async def test_a_backup_without_a_manifest_is_read_unless_a_signature_is_require
         await READERS[reader](bucket.opened(REQUIRED), bucket.root)
 
 
+@pytest.mark.parametrize("attack", ON_THE_MANIFEST)
+async def test_only_a_whole_manifest_of_an_unknown_key_comes_with_the_advice_to_trust_that_key(
+    bucket: Bucket, attack: str
+) -> None:
+    await bucket.put("b1")
+    await bucket.put("b2")
+    if (waiting := ON_THE_MANIFEST[attack](bucket)) is not None:
+        await waiting
+
+    with pytest.raises(SignatureRefused) as caught:
+        await bucket.opened(REQUIRED).read_backup("b1")
+
+    is_of_an_unknown_key = attack in ("signed-by-another-key", "payload-with-a-key-twice")
+    assert ("signing.trustedKeys" in str(caught.value)) == is_of_an_unknown_key
+    assert "restore an older one" in str(caught.value)
+
+
 async def test_every_byte_of_a_manifest_counts(bucket: Bucket) -> None:
     await bucket.put("b1")
     whole = bucket.path("b1", MANIFEST).read_bytes()
@@ -404,6 +423,28 @@ async def test_a_file_that_was_added_is_named_and_a_missing_one_that_nobody_sign
 
     with pytest.raises(SignatureRefused, match="added"):
         await bucket.opened(READING).read_backup_results("b1")
+
+
+async def test_a_url_of_a_file_that_a_signed_backup_lacks_trusts_none_that_is_added_later(
+    bucket: Bucket,
+) -> None:
+    await bucket.put("b1")
+    kind = DownloadTargetKind.BACKUP_VOLUME_INFOS
+
+    url = await bucket.opened(REQUIRED).signed_url(kind, "b1")
+    bucket.path("b1", "-volumeinfo.json.gz").write_bytes(b"")
+    bare, expected = ManifestFile.of_url(url)
+
+    assert bare == bucket.path("b1", "-volumeinfo.json.gz").as_uri()
+    assert expected is not None
+    with pytest.raises(SignatureRefused, match="added after the backup was signed"):
+        async with as_signed(
+            "volumes",
+            signed_file(bare, Trusted(DownloadOptions(timeout_seconds=10), "")),
+            expected,
+            at_once=False,
+        ):
+            pytest.fail("an added file was handed out")
 
 
 async def test_a_part_of_a_tarball_of_another_size_is_refused(bucket: Bucket) -> None:
