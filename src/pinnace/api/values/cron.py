@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final, Protocol
-from zoneinfo import ZoneInfo
 
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import in_zone, later
+from pinnace.api.values.zones import named_zone
 
 _CYCLE_MONTHS: Final = 400 * 12
 _LAST_YEAR: Final = 9998  # one year of room before the end of `datetime`
@@ -286,12 +286,9 @@ def _parse_plain(text: str) -> Interval | Calendar:
 
 
 def _zone(name: str) -> tzinfo:
-    """The time zone of the zone database; none is UTC."""
-    if not name:
-        return UTC
     try:
-        return ZoneInfo(name)
-    except (OSError, ValueError, KeyError) as error:  # a name that is not known is a KeyError
+        return named_zone(name)
+    except ValueError as error:
         raise CronError(f"provided bad location {name}: unknown time zone {name}") from error
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -75,13 +75,11 @@ def prune(ctx: click.Context, options: BackupPruneOptions) -> None:
 
 def _zone(name: str) -> tzinfo:
     """The zone of that name. Raises InvalidInput."""
-    if not name:
-        return UTC
-    from zoneinfo import ZoneInfo
+    from pinnace.api.values.zones import named_zone  # only those who prune need it
 
     try:
-        return ZoneInfo(name)
-    except (OSError, ValueError, KeyError) as error:  # a name that is not known is a KeyError
+        return named_zone(name)
+    except ValueError as error:
         raise InvalidInput(f"--time-zone: {name!r} is no time zone, such as Europe/Berlin") from error
 
 
