@@ -5,8 +5,10 @@ import pytest
 from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
 )
-from pinnace.storage.errors import InvalidLocation
+from pinnace.storage.errors import InvalidLocation, StorageError
 from pinnace.volumes.restic.identifiers import (
+    belongs_to,
+    find_region,
     needs_region,
     repository_identifier,
     repository_name,
@@ -96,6 +98,53 @@ def test_a_bucket_with_a_slash_inside_is_refused() -> None:
 )
 def test_only_a_bucket_of_aws_itself_needs_a_region(given: BackupStorageLocation, needed: bool) -> None:
     assert needs_region(given) is needed
+
+
+@pytest.mark.parametrize(
+    ("config", "identifier", "is_its_own"),
+    [
+        ({}, "s3:s3.amazonaws.com/bucket/prefix/restic/shop", True),
+        ({}, "s3:s3-eu-central-1.amazonaws.com/bucket/prefix/restic/shop", True),
+        ({}, "s3:s3.cn-north-1.amazonaws.com.cn/bucket/prefix/restic/shop", True),
+        ({}, "s3:s3.amazonaws.com/bucket/prefix/restic/bank", False),
+        ({}, "s3:s3.amazonaws.com/bucket/prefix/restic/shop/../bank", False),
+        ({}, "s3:s3.amazonaws.com.example.org/bucket/prefix/restic/shop", False),
+        ({}, "s3:s3-x.example.org/s3.amazonaws.com/bucket/prefix/restic/shop", False),
+        ({}, "s3:http://minio/bucket/prefix/restic/shop", False),
+        ({}, "/s3.amazonaws.com/bucket/prefix/restic/shop", False),
+        ({}, "", False),
+        ({"s3Url": "http://minio"}, "s3:http://minio/bucket/prefix/restic/shop", True),
+        ({"s3Url": "http://minio"}, "s3:s3.amazonaws.com/bucket/prefix/restic/shop", False),
+    ],
+)
+def test_which_repository_belongs_to_a_namespace(
+    config: dict[str, str], identifier: str, is_its_own: bool
+) -> None:
+    """A forged PodVolumeBackup may name any; of AWS's hosts the region may be any, too."""
+    assert belongs_to(identifier, location("aws", **config), "shop") is is_its_own
+
+
+@pytest.mark.parametrize(
+    ("answer", "region"),
+    [("eu-central-1", "eu-central-1"), (StorageError("no such bucket"), ""), (TimeoutError(), "")],
+    ids=["known", "refused", "late"],
+)
+async def test_a_region_that_cannot_be_found_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, answer: str | Exception, region: str
+) -> None:
+    asked: list[str] = []
+
+    async def find(bucket: str, *_: object, **__: object) -> str:
+        asked.append(bucket)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("pinnace.storage.s3.requests.find_bucket_region", find)
+
+    assert await find_region(location("aws")) == region
+    assert asked == ["bucket"]
+    assert await find_region(location("gcp")) == ""
 
 
 @pytest.mark.spec("PVL-022")
