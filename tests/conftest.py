@@ -202,12 +202,13 @@ async def node_client(node_cluster: NodeCluster, connect: Connect) -> "KubeClien
 
 @pytest.fixture
 async def node_namespace(node_client: "KubeClient") -> AsyncIterator[str]:
-    """The name of a fresh namespace for pods in the cluster with nodes; see `namespace`."""
+    """The name of a fresh namespace in the cluster with nodes; its deletion is begun after the test."""
     from pinnace.kube.errors import NotFound
-    from pinnace.kube.resources import SERVICE_ACCOUNTS
+    from pinnace.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
     from tests.support.waiting import eventually
 
-    async with _fresh_namespace(node_client) as name:
+    name = await _make_namespace(node_client)
+    try:
 
         async def takes_pods() -> bool:
             try:
@@ -218,6 +219,8 @@ async def node_namespace(node_client: "KubeClient") -> AsyncIterator[str]:
 
         await eventually(takes_pods)
         yield name
+    finally:
+        await node_client.delete(NAMESPACES, name)
 
 
 @pytest.fixture
@@ -251,22 +254,21 @@ async def second_client(second_cluster: ControlPlane, connect: Connect) -> "Kube
 
 
 @pytest.fixture
-async def namespace(client: "KubeClient") -> AsyncIterator[str]:
-    """The name of a fresh namespace in the first cluster; its deletion is begun when the test is over."""
-    async with _fresh_namespace(client) as name:
-        yield name
+async def namespace(control_plane: ControlPlane, client: "KubeClient") -> AsyncIterator[str]:
+    """The name of a fresh namespace in the first cluster; it is gone when the test is over."""
+    from tests.support.cluster.namespaces import erase_namespace
+
+    name = await _make_namespace(client)
+    yield name
+    await erase_namespace(control_plane, client, name)
 
 
-@contextlib.asynccontextmanager
-async def _fresh_namespace(client: "KubeClient") -> AsyncIterator[str]:
+async def _make_namespace(client: "KubeClient") -> str:
     from pinnace.kube.resources import NAMESPACES
 
     name = f"test-{secrets.token_hex(4)}"
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    try:
-        yield name
-    finally:
-        await client.delete(NAMESPACES, name)
+    return name
 
 
 @pytest.fixture

@@ -292,7 +292,7 @@ class ControlPlane:
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
             # A claim that was looked at before its volume is there is looked at again after this.
-            "--pvclaimbinder-sync-period=2s",
+            "--pvclaimbinder-sync-period=500ms",
         ]
 
     def _scheduler_flags(self) -> list[str]:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
 from pinnace.server.app import Assembly
+from tests.support.cluster.namespaces import erase_namespace
 from tests.support.servers.sites import Serve, Site, StartProxy, running
 
 
@@ -21,13 +23,13 @@ async def site(client: KubeClient, namespace: str, velero_crds: None, tmp_path: 
 
 
 @pytest.fixture
-async def other_namespace(client: KubeClient) -> AsyncIterator[str]:
+async def other_namespace(control_plane: ControlPlane, client: KubeClient) -> AsyncIterator[str]:
     """A namespace that is not the server's."""
     name = f"other-{secrets.token_hex(4)}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     await client.create(NAMESPACES, body)
     yield name
-    await client.delete(NAMESPACES, name)
+    await erase_namespace(control_plane, client, name)
 
 
 @pytest.fixture

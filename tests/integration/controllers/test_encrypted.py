@@ -8,11 +8,13 @@ from typing import Any
 import botocore.session
 import pytest
 
+from hack.cluster.control_plane import ControlPlane
 from pinnace.age.x25519 import X25519Identity
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
+from tests.support.cluster.namespaces import erase_namespace
 from tests.support.servers.sites import Serve, Site
 from tests.support.stores.moto import running_moto
 
@@ -40,12 +42,11 @@ def kms_key(moto: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-async def target(client: KubeClient) -> AsyncIterator[str]:
+async def target(control_plane: ControlPlane, client: KubeClient) -> AsyncIterator[str]:
     """The name of a namespace to restore into, which does not exist yet."""
     name = f"target-{secrets.token_hex(4)}"
     yield name
-    if any(item["metadata"]["name"] == name for item in await client.list_all(NAMESPACES)):
-        await client.delete(NAMESPACES, name)
+    await erase_namespace(control_plane, client, name)
 
 
 def config(site: Site, **settings: str) -> JSONObject:

@@ -15,10 +15,11 @@ from hack.cluster.faults import Stall
 from pinnace.api.labels import label_value
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
+from pinnace.kube.resources import CONFIGMAPS, velero
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.validation import NON_RESTORABLE
 from tests.support.cluster.connect import Connect
+from tests.support.cluster.namespaces import erase_namespace
 from tests.support.servers.sites import Serve, Site, StartProxy, counted, counters
 
 SOURCE = "Either a backup or schedule must be specified as a source for the restore, but not both"
@@ -26,12 +27,11 @@ STARTED = "2021-08-11T21:4{}:00Z"
 
 
 @pytest.fixture
-async def target(client: KubeClient) -> AsyncIterator[str]:
+async def target(control_plane: ControlPlane, client: KubeClient) -> AsyncIterator[str]:
     """The name of a namespace to restore into, which does not exist yet."""
     name = f"target-{secrets.token_hex(4)}"
     yield name
-    if any(item["metadata"]["name"] == name for item in await client.list_all(NAMESPACES)):
-        await client.delete(NAMESPACES, name)
+    await erase_namespace(control_plane, client, name)
 
 
 async def add_stored_backup(site: Site, name: str, **labels: str) -> None:

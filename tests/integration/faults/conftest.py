@@ -14,7 +14,6 @@ from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
-from pinnace.kube.resources import NAMESPACES
 from pinnace.kube.transport.retrying import ThrottledRetryPolicy
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.filesystem.store import FilesystemStore
@@ -24,6 +23,7 @@ from pinnace.storage.s3.store import S3Store
 from pinnace.store_access.requests import RequestPolicy
 from tests.integration.faults.world import Lab, install_application, install_crowd
 from tests.support.clock import HurriedClock
+from tests.support.cluster.namespaces import erase_namespace
 from tests.support.faulty_parts import QUICK_STORE, OpenBucket, Reach
 
 QUICK_CLUSTER = ThrottledRetryPolicy(
@@ -39,7 +39,7 @@ async def application(control_plane: ControlPlane) -> AsyncIterator[str]:
     async with KubeClient(load_config(str(control_plane.kubeconfig))) as client:
         namespace = await install_application(client)
         yield namespace
-        await client.delete(NAMESPACES, namespace)
+        await erase_namespace(control_plane, client, namespace)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -48,7 +48,7 @@ async def crowd(control_plane: ControlPlane, request: pytest.FixtureRequest) -> 
     async with KubeClient(load_config(str(control_plane.kubeconfig))) as client:
         namespace = await install_crowd(client, request.module.CROWD)
         yield namespace
-        await client.delete(NAMESPACES, namespace)
+        await erase_namespace(control_plane, client, namespace)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The development cluster, on which the other tests rely."""
 
 import json
+import secrets
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -15,9 +16,10 @@ from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Gone, NotFound
-from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
+from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES, velero
 from tests.support.cluster.connect import Connect
 from tests.support.cluster.crds import ensure_crds
+from tests.support.cluster.namespaces import erase_namespace
 from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
@@ -55,6 +57,40 @@ async def test_the_controllers_of_the_cluster_work(client: KubeClient, namespace
     await eventually(gone)
 
     assert (await client.get(CONFIGMAPS, "one", namespace))["metadata"]["name"] == "one"
+
+
+async def test_an_erased_namespace_leaves_nothing_and_is_seen_by_watches(
+    control_plane: ControlPlane, client: KubeClient
+) -> None:
+    name = f"test-{secrets.token_hex(4)}"
+    kept = f"{name}-kept"
+    held = config_map("one") | {"metadata": {"name": "one", "finalizers": ["example.com/held"]}}
+    for each in (name, kept):
+        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}})
+        await client.create(CONFIGMAPS, held, each)
+        spec = {"type": "NodePort", "ports": [{"port": 80}]}
+        metadata = {"name": "service"}
+        body = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+        service = await client.create(SERVICES, body, each)
+    erased = await client.get(SERVICES, "service", name)
+    version = service["metadata"]["resourceVersion"]
+
+    await erase_namespace(control_plane, client, name)
+
+    async for event in client.watch(CONFIGMAPS, name, resource_version=version, timeout_seconds=60):
+        if event.object["metadata"]["name"] == "one":
+            assert event.type == "DELETED"
+            break
+    assert not await _exists(client, name)
+    for resource in (CONFIGMAPS, SECRETS, SERVICES, SERVICE_ACCOUNTS):
+        assert await client.list_all(resource, name) == []
+    assert (await client.get(CONFIGMAPS, "one", kept))["metadata"]["finalizers"]
+    port = erased["spec"]["ports"][0]["nodePort"]  # which is free at once
+    spec = {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "other"}, "spec": spec}
+    await client.create(SERVICES, body, kept)
+    await erase_namespace(control_plane, client, kept)
+    await erase_namespace(control_plane, client, kept)  # a second time is harmless
 
 
 async def _exists(client: KubeClient, namespace: str) -> bool:

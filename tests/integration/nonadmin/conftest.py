@@ -1,7 +1,6 @@
 """Self-service on a real API server: its own service account, and tenants with rights in one namespace."""
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,20 +12,14 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.nonadmin import manifests
 from pinnace.nonadmin.assembly import add_nonadmin
 from pinnace.nonadmin.controllers.parts import NonAdminOptions
-from pinnace.nonadmin.objects import (
-    NON_ADMIN_BACKUPS,
-    NON_ADMIN_DOWNLOADS,
-    NON_ADMIN_LOCATIONS,
-    NON_ADMIN_RESTORES,
-)
 from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.runtime.manager import Manager, ManagerPhase
 from tests.support.cluster.crds import ensure_nonadmin_crds
+from tests.support.cluster.namespaces import erase_namespace
 from tests.support.servers.self_service import (
     NewTenant,
     Serve,
@@ -66,24 +59,14 @@ async def new_tenant(
             await client.create(
                 NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             )
-            stack.push_async_callback(_remove_tenant, client, name)
+            # No request may outlive its test: the next one's controllers see all namespaces.
+            stack.push_async_callback(erase_namespace, control_plane, client, name)
             await create_object(client, edit_binding(name, f"user-of-{name}"))
             own = await stack.enter_async_context(signed_in(control_plane, tmp_path, f"user-of-{name}"))
             await eventually(lambda: may_work(own, name))
             return Tenant(own, name)
 
         yield make
-
-
-async def _remove_tenant(client: KubeClient, namespace: str) -> None:
-    """No request may outlive its test: the next one's controllers see all namespaces."""
-    await client.delete(NAMESPACES, namespace)
-    for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS):
-        for obj in await client.list_all(resource, namespace):
-            name = obj["metadata"]["name"]
-            with contextlib.suppress(NotFound):
-                await client.patch(resource, name, {"metadata": {"finalizers": None}}, namespace)
-                await client.delete(resource, name, namespace)
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
+from hack.cluster.control_plane import ControlPlane
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.installing.apply import APPLY
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     CONFIGMAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -22,6 +22,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import read_rules
+from tests.support.cluster.namespaces import erase_namespace
 from tests.support.runs.real_restores import RealRestore
 
 
@@ -32,14 +33,11 @@ def obj(kind: str, name: str, namespace: str = "", *, api_version: str = "v1", *
 
 
 @pytest.fixture
-async def copy(client: KubeClient) -> AsyncIterator[str]:
+async def copy(control_plane: ControlPlane, client: KubeClient) -> AsyncIterator[str]:
     """The name of a namespace that does not exist yet."""
     name = f"copy-{secrets.token_hex(4)}"
     yield name
-    try:
-        await client.delete(NAMESPACES, name)
-    except NotFound:
-        return
+    await erase_namespace(control_plane, client, name)
 
 
 # --- The owners of fields -------------------------------------------------------------------------------

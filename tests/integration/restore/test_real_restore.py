@@ -33,6 +33,7 @@ from pinnace.kube.resources import (
 from pinnace.restore import definitions
 from pinnace.restore.request import RestoreSettings
 from tests.support.cluster.connect import Connect
+from tests.support.cluster.namespaces import erase_namespace
 from tests.support.runs.real_restores import RealRestore
 from tests.support.waiting import eventually
 
@@ -73,14 +74,11 @@ POD_SPEC = {"containers": [{"name": "c", "image": "example.com/c:1"}]}
 
 
 @pytest.fixture
-async def target(client: KubeClient) -> AsyncIterator[str]:
+async def target(control_plane: ControlPlane, client: KubeClient) -> AsyncIterator[str]:
     """The name of a namespace that does not exist yet."""
     name = f"restored-{secrets.token_hex(4)}"
     yield name
-    try:
-        await client.delete(NAMESPACES, name)
-    except NotFound:
-        return
+    await erase_namespace(control_plane, client, name)
 
 
 @pytest.fixture

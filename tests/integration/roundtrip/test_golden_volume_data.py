@@ -11,9 +11,9 @@ import pytest
 from hack.cluster import binaries
 from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import NAMESPACES, PODS
+from pinnace.kube.resources import PODS
 from tests.e2e.without_server.command import Pinnace
+from tests.support.cluster.namespaces import erase_namespace
 from tests.support.stores.golden import files_of, unpack
 
 PASSWORD = "static-passw0rd"
@@ -32,14 +32,11 @@ class Bucket:
 
 
 @pytest.fixture
-async def target(client: KubeClient, namespace: str) -> AsyncIterator[str]:
+async def target(control_plane: ControlPlane, client: KubeClient, namespace: str) -> AsyncIterator[str]:
     """The name of a namespace that a restore may make."""
     name = f"{namespace}-files"
     yield name
-    try:
-        await client.delete(NAMESPACES, name)
-    except NotFound:
-        return
+    await erase_namespace(control_plane, client, name)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.layout import Layout
+from tests.support.cluster.namespaces import erase_namespace
 from tests.support.servers.lives import Lives, objects_of
 from tests.support.servers.nursery import Nursery, Order
 from tests.support.servers.sites import Site
@@ -35,12 +36,12 @@ async def site(client: KubeClient, namespace: str, velero_crds: None, tmp_path: 
 
 
 @pytest.fixture
-async def target(client: KubeClient) -> AsyncIterator[str]:
+async def target(control_plane: ControlPlane, client: KubeClient) -> AsyncIterator[str]:
     """A namespace to restore into."""
     name = f"target-{secrets.token_hex(4)}"
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
-    await client.delete(NAMESPACES, name)
+    await erase_namespace(control_plane, client, name)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 
 from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
+from pinnace.operations import finalizing_restores
 from tests.integration.snapshots.apps import CSIApp, FolderApp
 from tests.integration.snapshots.bench import Bench, make_bench
 from tests.support.cluster.csi_cluster import locate_before
@@ -17,6 +18,12 @@ from tests.support.volumes.folder_snapshotter import NAME as PROVIDER
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Building the parts of CSI outlasts any test's timeout."""
     locate_before(session)
+
+
+@pytest.fixture(autouse=True)
+def _soon_for_first_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restores wait a second for first pods, as no controller is late here. Unit tests see the long wait."""
+    monkeypatch.setattr(finalizing_restores, "FIRST_POD_SECONDS", 1.0)
 
 
 @pytest.fixture
