@@ -1,4 +1,8 @@
-"""The `pinnace` command as a child process, with checks that hold for every output."""
+"""The `pinnace` command as a child process, with checks that hold for every output.
+
+A command that runs to its end is a fork of a process that has the program loaded (tests/support/runs); one
+that is interrupted, limited or on a terminal is a process of its own.
+"""
 
 import asyncio
 import os
@@ -10,6 +14,8 @@ import termios
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.runs.forked_commands import can_fork, run_forked
 
 PROGRAM = Path(sys.executable).with_name("pinnace")
 SECONDS = 180.0
@@ -126,11 +132,26 @@ class Pinnace:
 
     async def __call__(self, *arguments: str, stdin: str = "") -> Outcome:
         """Run a command to its end."""
-        running = await self.start(*arguments, stdin=bool(stdin))
-        if stdin:
-            assert running.process.stdin is not None
-            running.process.stdin.write(stdin.encode())
-        return await running.finish()
+        if not can_fork(self.environ):
+            running = await self.start(*arguments, stdin=bool(stdin))
+            if stdin:
+                assert running.process.stdin is not None
+                running.process.stdin.write(stdin.encode())
+            return await running.finish()
+        program, *words = self._command(arguments)
+        try:
+            ended = await run_forked(
+                Path(program),
+                words,
+                folder=self.folder,
+                environ=self.environ,
+                stdin=stdin.encode(),
+                limit_seconds=SECONDS,
+            )
+        except TimeoutError:
+            raise AssertionError("the command did not end in time") from None
+        out, err = (each.decode(errors="surrogateescape") for each in (ended.out, ended.err))
+        return self.check(Outcome(code=ended.code, out=out, err=err))
 
     async def start(self, *arguments: str, stdin: bool = False) -> Running:
         """Start a command whose output is read by pipes."""
