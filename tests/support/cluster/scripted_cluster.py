@@ -18,7 +18,7 @@ import orjson
 from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.aio.fence import Fence
 from pinnace.api.kinds import KINDS
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, copied
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.times import format_time
 from pinnace.kube.client import KubeClient
@@ -103,7 +103,7 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
         request = self._request("get", resource, namespace, name)
-        return self._carry_out(request, lambda: copy.deepcopy(self._existing(request)))
+        return self._carry_out(request, lambda: copied(self._existing(request)))
 
     async def create(
         self,
@@ -115,7 +115,7 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
         field_manager: str = "",
     ) -> JSONObject:
         obj: JSONObject = orjson.loads(body if isinstance(body, bytes) else orjson.dumps(body))
-        sent = copy.deepcopy(obj)
+        sent = copied(obj)
         metadata = obj["metadata"]
         if not metadata.get("name"):
             metadata["name"] = generated_name(metadata["generateName"], next(self._made))
@@ -129,7 +129,7 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
             del metadata["namespace"]
         if resource.name in self.with_status:
             obj.pop("status", None)
-        created = self._carry_out(request, lambda: copy.deepcopy(self._add_new(request, obj, dry_run)))
+        created = self._carry_out(request, lambda: copied(self._add_new(request, obj, dry_run)))
         if not dry_run:
             self.on_create(self.objects[request.key])
         return created
@@ -142,12 +142,12 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
     async def replace(
         self, resource: APIResource, name: str, body: JSONObject, namespace: str | None = None
     ) -> JSONObject:
-        request = self._request("replace", resource, namespace, name, copy.deepcopy(body))
+        request = self._request("replace", resource, namespace, name, copied(body))
 
         def change() -> JSONObject:
             former = self._existing(request)
             self._demand(former, body.get("metadata") or {})
-            return self._store_changed(request, former, copy.deepcopy(body))
+            return self._store_changed(request, former, copied(body))
 
         return self._carry_out(request, change)
 
@@ -160,14 +160,14 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
         *,
         subresource: str | None = None,
     ) -> JSONObject:
-        request = self._request("patch", resource, namespace, name, copy.deepcopy(patch))
+        request = self._request("patch", resource, namespace, name, copied(patch))
         request.subresource = subresource or ""
         return self._carry_out(request, lambda: self._store_changed(request, *self._patched(request)))
 
     async def simulate_patch(
         self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
     ) -> JSONObject:
-        request = self._request("simulate", resource, namespace, name, copy.deepcopy(patch))
+        request = self._request("simulate", resource, namespace, name, copied(patch))
         return self._carry_out(request, lambda: self.admit(self._patched(request)[1]))
 
     async def delete(
@@ -223,7 +223,8 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
     ) -> tuple[list[JSONObject], str]:
         request = self._request("list", resource, namespace, label_selector)
         found = self._carry_out(
-            request, lambda: copy.deepcopy(self._chosen(request, label_selector, field_selector))
+            request,
+            lambda: [copied(each) for each in self._chosen(request, label_selector, field_selector)],
         )
         return found, str(self.version_now)
 
@@ -296,7 +297,7 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
                 if version <= seen or key[0] != request.key[0] or request.namespace not in ("", key[1]):
                     continue
                 if selector.matches(obj["metadata"].get("labels")) and field_matches(field_selector, obj):
-                    yield WatchEvent(kind, copy.deepcopy(obj))
+                    yield WatchEvent(kind, copied(obj))
             seen = max(seen, self._events[-1][0] if self._events else 0)
             if self.version_now <= seen:
                 self._changed.clear()
@@ -501,11 +502,11 @@ class ScriptedCluster(ScriptedObjects, ScriptedRequests):
         if "generation" in metadata and changed.get("spec") != former.get("spec"):
             metadata["generation"] += 1
         if without_version(changed) == without_version(former):
-            return copy.deepcopy(former)  # a change that changes nothing leaves the resourceVersion
+            return copied(former)  # a change that changes nothing leaves the resourceVersion
         stored = self._store(request.key, changed)
         if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
             self._vanish(request.key)
-        return copy.deepcopy(stored)
+        return copied(stored)
 
 
 def _place(obj: JSONObject) -> tuple[str, str]:

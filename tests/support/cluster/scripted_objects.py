@@ -6,7 +6,7 @@ import itertools
 from typing import Any, Self
 
 from pinnace.api.kinds import KINDS
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, copied
 from pinnace.api.values.times import format_time
 from pinnace.kube.resources import NAMESPACES, APIResource, known
 from tests.support.clock import FakeClock
@@ -126,7 +126,7 @@ class ScriptedObjects:
             group = obj["apiVersion"].rpartition("/")[0]
             kind = _BY_KIND.get((group, obj["kind"])) or f"{obj['kind'].lower()}s.{group}"
         resource = resource_of(kind)
-        stored = copy.deepcopy(obj)
+        stored = copied(obj)
         metadata = stored["metadata"]
         if namespace:
             metadata["namespace"] = namespace
@@ -163,9 +163,9 @@ class ScriptedObjects:
     def remove(self, kind: APIResource | str, name: str, namespace: str | None = HOME) -> JSONObject | None:
         """Delete an object, or mark it as being deleted if it has finalizers; return it if it was there."""
         key = self.key(resource_of(kind), namespace, name)
-        obj = copy.deepcopy(self.objects.get(key))
-        if obj is None:
+        if key not in self.objects:
             return None
+        obj = copied(self.objects[key])
         metadata = obj["metadata"]
         if key[0] == NAMESPACES.group_resource and self._empty(name):
             obj.setdefault("status", {})["phase"] = "Terminating"
@@ -178,7 +178,7 @@ class ScriptedObjects:
         metadata["deletionGracePeriodSeconds"] = 0
         if "generation" in metadata:
             metadata["generation"] += 1
-        return copy.deepcopy(self._store(key, obj))
+        return copied(self._store(key, obj))
 
     def _uid(self, name: str) -> str:
         uid = f"uid-{name[:20]}"
@@ -195,7 +195,7 @@ class ScriptedObjects:
         return obj
 
     def _tell(self, kind: str, key: Key, obj: JSONObject) -> None:
-        self._events.append((self.version_now, kind, key, copy.deepcopy(obj)))
+        self._events.append((self.version_now, kind, key, copied(obj)))
         self._changed.set()
 
     def _vanish(self, key: Key) -> JSONObject:

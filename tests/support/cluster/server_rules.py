@@ -1,11 +1,10 @@
 """The rules of an API server that need no objects: names, patches, defaults, kinds with a status. Pure."""
 
-import copy
 import string
 from collections.abc import Callable
 from typing import Any, Final
 
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, copied
 
 _SUFFIX_LETTERS = "".join(sorted(set(string.ascii_lowercase + string.digits) - set("aeiou013")))
 
@@ -106,15 +105,21 @@ def field_matches(selector: str, obj: JSONObject) -> bool:
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """Return the target after a JSON merge patch. (RFC 7386)"""
+    """Return the target after a JSON merge patch; it shares nothing with either. (RFC 7386)"""
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
-    result = copy.deepcopy(target) if isinstance(target, dict) else {}
+        return copied({"": patch})[""]
+    return _merge_into(copied(target) if isinstance(target, dict) else {}, patch)
+
+
+def _merge_into(result: JSONObject, patch: JSONObject) -> JSONObject:
     for member, value in patch.items():
         if value is None:
             result.pop(member, None)
+        elif isinstance(value, dict):
+            former = result.get(member)
+            result[member] = _merge_into(former if isinstance(former, dict) else {}, value)
         else:
-            result[member] = merged(result.get(member), value)
+            result[member] = copied({"": value})[""]
     return result
 
 
