@@ -302,7 +302,12 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
         return repositories.judge_passwords(public, namespace)
 
     async def of_messages() -> list[Finding]:
-        return messages.judge(await messages.read_messages(client, namespace))
+        return messages.judge(
+            await messages.read_messages(client, namespace),
+            await messages.read_ledgers(client, namespace),
+            await client.list_all(SCHEDULES, namespace),
+            SYSTEM_CLOCK.now(),
+        )
 
     async def of_schedules() -> list[Finding]:
         found = await client.list_all(SCHEDULES, namespace)

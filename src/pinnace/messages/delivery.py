@@ -119,7 +119,7 @@ class Delivery:
         if due:
             self._sent.append(moment)
         told = [message for message in batch if message.id in ids]
-        await self._note(told, facts)
+        await self._note(told, facts, failure="")
         return DeliveryOutcome(sent=len(told), again_seconds=0.0 if len(due) > len(told) else LOOK_SECONDS)
 
     def _due(self, facts: SinkFacts, now: float) -> list[Notification]:
@@ -156,13 +156,14 @@ class Delivery:
         wait = _POLICY.backoff_seconds(self._attempts, jitter=random)
         self._not_before = moment + wait
         lost = [each for each in due if moment - self._due_since[each.id] >= GIVEN_UP_SECONDS]
-        await self._note(lost, facts)
+        await self._note(lost, facts, failure=error)
         return DeliveryOutcome(lost=len(lost), error=error, again_seconds=wait)
 
-    async def _note(self, messages: Sequence[Notification], facts: SinkFacts) -> None:
+    async def _note(self, messages: Sequence[Notification], facts: SinkFacts, *, failure: str) -> None:
         now = self._clock.now().timestamp()
+        is_news = self._ledger.note_failure(failure, now)
         for message in messages:
             self._due_since.pop(message.id, None)
             self._ledger.note(message, facts.problems, now)
-        if messages:
+        if messages or is_news:
             await self._save(self._ledger)

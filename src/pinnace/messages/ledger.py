@@ -19,6 +19,8 @@ from pinnace.messages.problem import Notification, Problem, RunStage, Signal, of
 GROUP_SECONDS: Final = 300.0
 REPEAT_SECONDS: Final = 4 * 3600.0
 """As Alertmanager's `repeat_interval`."""
+LEDGERS: Final = "pinnace-messages"
+"""The prefix of the ConfigMaps with the ledgers, one for each namespace with sinks; the doctor reads them."""
 MOST_OPEN: Final = 300
 """How many problems a sink is told of; the ledger of a sink is stored in a ConfigMap."""
 
@@ -43,11 +45,16 @@ class Ledger(Struct, kw_only=True):
         since: when the sink was first there, Unix time.
         told: by the key of the problem.
         stages: the last stage of the newest run, by the Schedule.
+        failing_since: when the sink refused the first of the messages that it still has not taken, Unix time;
+            0 if it takes them.
+        failure: why it refused the last one.
     """
 
     since: float
     told: dict[str, Entry] = field(default_factory=dict)
     stages: dict[str, str] = field(default_factory=dict)
+    failing_since: float = 0.0
+    failure: str = ""
 
     def due(self, problems: Mapping[str, Problem], cluster: str, now: float) -> list[Notification]:
         """The messages to send now about problems, the oldest first."""
@@ -107,6 +114,17 @@ class Ledger(Struct, kw_only=True):
                 passes=known.passes,
             )
             self.told[key] = Entry(problem=kept, at=now, is_over=message.signal is Signal.RECOVERY)
+
+    def note_failure(self, reason: str, now: float) -> bool:
+        """Note that the sink refused a message, or by an empty reason that it took one.
+
+        Returns whether that is news.
+        """
+        if reason == self.failure:
+            return False
+        self.failing_since = (self.failing_since or now) if reason else 0.0
+        self.failure = reason
+        return True
 
     def _is_new(self, key: str, problem: Problem, now: float) -> bool:
         entry = self.told.get(key)

@@ -180,6 +180,8 @@ class Code(enum.StrEnum):
     RETENTION_INVALID = "retention-invalid"
     RETENTION_WAITING = "retention-waiting"
     MESSAGES_INVALID = "messages-invalid"
+    MESSAGES_NOT_TAKEN = "messages-not-taken"
+    MESSAGES_SINK_MISSING = "messages-sink-missing"
     SCHEDULES_WITHOUT_SERVER = "schedules-without-server"
     BACKUPS_FAILED = "backups-failed"
     BACKUPS_PARTIALLY_FAILED = "backups-partially-failed"

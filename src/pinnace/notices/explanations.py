@@ -518,6 +518,15 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
         "A Secret with settings of messages cannot be read, so that its sinks are told of nothing.",
         "Correct its document, and try it by `notify test`.",
     ),
+    Code.MESSAGES_NOT_TAKEN: Explanation(
+        "The service of a sink does not take the server's messages. Each is tried for an hour and lost then.",
+        "Try it by `notify test`; correct its settings, or bring the service back.",
+    ),
+    Code.MESSAGES_SINK_MISSING: Explanation(
+        "The annotation `pinnace.io/messages` of a schedule names a sink that no Secret has, which is told of"
+        " nothing.",
+        "Correct the annotation, or add the sink; `none` silences a schedule.",
+    ),
     Code.SCHEDULES_WITHOUT_SERVER: Explanation("There are schedules, and no server answers."),
     Code.BACKUPS_FAILED: Explanation("The last backup of a schedule, or made by hand, failed."),
     Code.BACKUPS_PARTIALLY_FAILED: Explanation(

@@ -22,7 +22,7 @@ class Ear:
     def __init__(self) -> None:
         self.heard: list[Notification] = []
         self.attempts = 0
-        self.refuses = False
+        self.refuses, self.reason = False, "it is shut"
         self.hangs = False
 
     async def send(self, messages: Sequence[Notification]) -> None:
@@ -30,7 +30,7 @@ class Ear:
         if self.hangs:
             await asyncio.Event().wait()
         if self.refuses:
-            raise SinkError("it is shut")
+            raise SinkError(self.reason)
         self.heard += messages
 
 
@@ -78,10 +78,24 @@ async def test_a_sink_that_comes_back_hears_the_message_once(stage: Stage) -> No
     assert await stage.run(problems(), 1800) == 0
     tries = stage.ear.attempts
     assert 5 <= tries <= 20
+    assert (stage.ledger.failure, stage.saved) == ("it is shut", 1)  # for the doctor, and not at each try
     stage.ear.refuses = False
     await stage.run(problems(), 1800)
     assert [each.signal for each in stage.ear.heard] == [Signal.PROBLEM]
-    assert stage.saved == 1
+    assert (stage.ledger.failure, stage.ledger.failing_since, stage.saved) == ("", 0.0, 2)
+
+
+async def test_the_time_since_when_a_sink_takes_nothing_outlives_other_reasons_and_its_server(
+    stage: Stage,
+) -> None:
+    stage.ear.refuses = True
+    began = stage.clock.now().timestamp()
+    await stage.run(problems(), 60)
+    stage.restart(stage.ledger)
+    stage.ear.reason = "it is shut for good"
+    await stage.run(problems(), 600)
+
+    assert (stage.ledger.failure, stage.ledger.failing_since) == ("it is shut for good", began)
 
 
 async def test_after_an_hour_a_message_is_lost_and_counted_once(stage: Stage) -> None:

@@ -22,7 +22,7 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.telling.marks import MarkSink, marked_ledger
 from pinnace.controllers.telling.sources import FoundSink, MessageSources
 from pinnace.controllers.telling.troubles import Objects, run_stages, troubles
-from pinnace.kube.errors import NotFound
+from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.identity import read_identity
 from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import (
@@ -34,7 +34,7 @@ from pinnace.kube.resources import (
     SCHEDULES,
 )
 from pinnace.messages.delivery import Delivery, SinkFacts
-from pinnace.messages.ledger import Ledger
+from pinnace.messages.ledger import LEDGERS, Ledger
 from pinnace.messages.problem import NOT_KNOWN, Problem
 from pinnace.messages.settings import SinkSettings
 from pinnace.messages.sinks.opening import open_sink
@@ -54,8 +54,6 @@ FRESH_SECONDS: Final = 10.0
 """For how long what is wrong is not looked for again: all sinks ask for it."""
 SETTLED_SECONDS: Final = 60.0
 """For how long a state that its object does not date must last before it is told."""
-LEDGERS: Final = "pinnace-messages"
-"""The prefix of the ConfigMaps with what sinks were told, one for each namespace with sinks."""
 _MARKS: Final = Key("", "marks")
 
 
@@ -241,7 +239,10 @@ class Telling:
         except NotFound:
             metadata = {"name": name, "namespace": self._scope.namespace}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **data}
-            await client.create(CONFIGMAPS, body, self._scope.namespace)
+            try:
+                await client.create(CONFIGMAPS, body, self._scope.namespace)
+            except AlreadyExists:  # by another sink of the namespace, a moment ago
+                await client.patch(CONFIGMAPS, name, data, self._scope.namespace)
 
 
 async def _no_save(_ledger: Ledger) -> None:

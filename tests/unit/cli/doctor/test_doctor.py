@@ -452,7 +452,7 @@ def test_one_check_that_could_be_made_is_enough_and_the_others_are_counted(
 
     shown = capsys.readouterr().out
     assert "access" not in shown
-    assert "9 skipped (8 for lack of rights).\n" in shown
+    assert "10 skipped (9 for lack of rights).\n" in shown
 
 
 def test_without_a_server_a_user_whose_rights_cannot_be_asked_for_has_a_problem(
