@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.runs.forked_commands import run_forked
+
+PROGRAM = Path(sys.executable).with_name("pinnace")
 COMMAND_SECONDS = 180.0
 """A command of these tests that runs longer hangs, even on a busy machine."""
 
@@ -81,9 +84,23 @@ class CommandLine:
                 await process.communicate()
 
     async def run(self, *arguments: str) -> Ended:
-        """Run a command to its end."""
-        async with self.started(*arguments) as command:
-            return await command.ended()
+        """Run a command to its end: a fork, unless it has a wrapper. (docs/adr/133)"""
+        if self.wrapper:
+            async with self.started(*arguments) as command:
+                return await command.ended()
+        temporary = self.directory / "tmp"
+        temporary.mkdir(exist_ok=True)
+        forked = await run_forked(
+            PROGRAM,
+            arguments,
+            folder=Path.cwd(),
+            environ=self.environment(temporary),
+            stdin=b"",
+            limit_seconds=COMMAND_SECONDS,
+        )
+        ended = Ended(code=forked.code, out=forked.out.decode(), err=forked.err.decode())
+        assert "Traceback" not in ended.err, ended.err
+        return ended
 
     def environment(self, temporary: Path) -> dict[str, str]:
         """The environment of a command, with nothing of the developer's own."""
