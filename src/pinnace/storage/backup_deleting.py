@@ -28,8 +28,16 @@ class BackupDeleting(BackupReading):
     """Holds and deletes backups. A deletion is noted by a signature where backups are signed."""
 
     async def put_hold(self, backup: str, hold: Hold) -> None:
-        """Store a hold on a backup, or its release, in place of the former one; signed if there is a key."""
+        """Store a hold on a backup, or its release, in place of the former one; signed if there is a key.
+
+        Raises:
+            ReadOnlyLocation: the location is read-only.
+            StoreConfigError: it believes signed releases only, and there is no key. A hold without a
+                signature holds.
+        """
         self._check_writable(f"hold or release backup {backup}")
+        if not hold.held:
+            self._check_signs(f"the release of backup {backup}")
         data = hold.encoded()
         if (key := self._signatures.key) is not None:
             try:

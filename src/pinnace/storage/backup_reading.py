@@ -160,12 +160,23 @@ class BackupReading(LocationFiles):
         return hold if hold.held or not problem else Hold(held=True, reason=UNTRUSTED)
 
     async def beside_problem(self, backup: str, name: str) -> str:
-        """What is wrong with the signature of a hold or an added key file; empty if nothing.
+        """What is wrong with the signature of a hold or an added key file, and what to do; empty if nothing.
 
         Args:
             name: of the file, in the directory of the backup.
         """
         key = self._layout.backup_directory(backup) + name
+        if not (problem := await self._problem_beside(backup, key)):
+            return ""
+        if key == self._layout.hold(backup):
+            return f"{problem}; find out who has written it, or write it again with the key"
+        # A further rekey writes another file and leaves this one.
+        return (
+            f"{problem}; find out who has written it, and delete it. Where its recipients are yours, write"
+            " another one before, by `backup-location rekey` with the signing key"
+        )
+
+    async def _problem_beside(self, backup: str, key: str) -> str:
         try:
             if key == self._layout.hold(backup):
                 data = await read_all(self._store, key, limit_bytes=MOST_BYTES)

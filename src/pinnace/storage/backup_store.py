@@ -31,7 +31,8 @@ class BackupStore(BackupWriting, BackupChain, RestoreFiles, WholeLocation):
 
         Raises:
             ReadOnlyLocation: the location is read-only.
-            StoreConfigError: the location has no recipients and no keys of services.
+            StoreConfigError: the location has no recipients and no keys of services, or takes what is signed
+                only and has no key.
             UnreadableObject: the key cannot be opened.
         """
         self._check_writable("write key files")
@@ -39,6 +40,7 @@ class BackupStore(BackupWriting, BackupChain, RestoreFiles, WholeLocation):
             raise StoreConfigError(
                 "the location names no recipients: set PINNACE_RECIPIENTS or PINNACE_KMS_KEYS"
             )
+        self._check_signs("key files")
         layout = self._layout
         owner = key_owner(layout, layout.restore_metadata(name) if restore else layout.backup_metadata(name))
         assert owner is not None, "the metadata lies in the directory of its owner"

@@ -29,7 +29,6 @@ from pinnace.storage.errors import (
     BackupExists,
     ClaimLost,
     StorageError,
-    StoreConfigError,
     combined,
 )
 from pinnace.storage.hidden_details import without_details
@@ -112,12 +111,7 @@ class BackupWriting(BackupDeleting):
             StoreConfigError: it takes signed backups only, and there is no key.
         """
         self._check_writable(f"write backup {backup}")
-        if self._signatures.required and self._signatures.key is None:
-            raise StoreConfigError(
-                f"backup {backup} cannot be written: the location takes signed backups only"
-                " (requireSignature), and has no key to sign with (signing.keySecret, signing.keyFile or"
-                " signing.signer)"
-            )
+        self._check_signs(f"backup {backup}")
         key, subject = self._layout.writer_claim(backup), ClaimSubject("backup", backup, owner)
         return self._claim(key, subject, patience=patience)
 

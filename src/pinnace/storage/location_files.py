@@ -399,6 +399,15 @@ class LocationFiles:
         """Abort the uploads in a directory that no living process can still be at."""
         await self._abort_uploads(directory, before=self._clock.now() - _LONGEST_UPLOAD)
 
+    def _check_signs(self, what: str) -> None:
+        """Raise StoreConfigError if what is to be written would not be believed here for want of a key."""
+        if self._signatures.required and self._signatures.key is None:
+            raise StoreConfigError(
+                f"{what} cannot be written: the location takes signed backups only"
+                " (requireSignature), and has no key to sign with (signing.keySecret, signing.keyFile or"
+                " signing.signer)"
+            )
+
     def _check_writable(self, action: str) -> None:
         if self._read_only:
             raise ReadOnlyLocation(action, self._location)

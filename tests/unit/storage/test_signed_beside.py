@@ -19,7 +19,7 @@ from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.encryption import Encryption
-from pinnace.storage.errors import BackupHeld
+from pinnace.storage.errors import BackupHeld, StoreConfigError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.holds import UNTRUSTED, Hold
 from pinnace.storage.layout import Layout
@@ -103,6 +103,35 @@ async def test_what_nobody_has_signed_holds_and_releases_nothing_where_signature
     if signatures.trusted:
         result, details = await place.signature(signatures)
         assert (result == "ok", "nobody has signed it" in details) == (believed, not believed)
+
+
+async def test_without_the_key_no_key_file_and_no_release_are_written_where_signatures_are_required(
+    place: Place,
+) -> None:
+    store = place.opened(REQUIRED)
+    with pytest.raises(StoreConfigError, match=r"key files cannot be written.*requireSignature"):
+        await store.rekey("b1")
+    await store.put_hold("b1", AUDIT)
+    with pytest.raises(StoreConfigError, match="the release of backup b1 cannot be written"):
+        await store.put_hold("b1", RELEASE)
+
+    assert not place.file("b1-pinnace-keys.2.json").exists()
+    assert await store.read_hold("b1") == AUDIT
+
+
+async def test_the_advice_about_an_unsigned_key_file_makes_the_backup_sound(
+    place: Place,
+) -> None:
+    await place.opened(PLAIN).rekey("b1")
+    result, details = await place.signature()
+    assert (result, "delete it. Where its recipients are yours" in details) == ("BAD", True)
+
+    await place.opened(SIGNING).rekey("b1")
+    assert (await place.signature())[0] == "BAD"
+    place.file("b1-pinnace-keys.2.json").unlink()
+
+    assert (await place.signature())[0] == "ok"
+    await place.opened(PLAIN).download_contents("b1", place.folder / "downloaded")
 
 
 @pytest.mark.parametrize("attack", ["another key", "another backup", "changed"])

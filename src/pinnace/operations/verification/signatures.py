@@ -54,7 +54,7 @@ async def _files(store: BackupStore, name: str, manifest: Manifest, *, large_fil
                 f"{file} was added after the backup was signed: find out who has written it, and delete it"
             )
         elif problem := await store.beside_problem(name, file):
-            problems.add(f"{file}: {problem}; find out who has written it, or write it again with the key")
+            problems.add(f"{file}: {problem}")
     for file in sorted(manifest.files):
         if file not in present:
             problems.add(f"{file} was removed: get it back from a copy or an older version of the bucket")
