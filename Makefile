@@ -123,6 +123,7 @@ cluster-down: $(INSTALLED) ## stop and delete the development cluster
 $(INSTALLED): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c "import pip" 2>/dev/null || \
 		{ python=$$(hack/preflight.sh python) && rm -rf .venv && "$$python" -m venv .venv; }
+	@echo "Installing what pinnace and its tests need into .venv: once, in one to five minutes"
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

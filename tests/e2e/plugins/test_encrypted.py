@@ -159,7 +159,6 @@ async def test_a_backup_that_waited_through_a_kill_comes_back_by_the_secret_that
     for name, flags, text in (
         ("r1", (), "--identity-secret NAME"),
         ("r2", ("--identity-secret", "wrong"), "none of the given identities"),
-        ("r3", ("--identity-secret", "missing"), "names Secret 'missing', which is not in namespace"),
     ):
         refused = await command(
             *("restore", "create", name, "--from-backup", "b1", *mapping, *flags, "--wait", "--exit-code")
@@ -169,6 +168,12 @@ async def test_a_backup_that_waited_through_a_kill_comes_back_by_the_secret_that
         said = " ".join([status.get("failureReason", ""), *status.get("validationErrors", ())])
         assert "pinnace.io/identity-secret" in said, status
         assert text in said, status
+    await home.create_restore("r3", "b1", target, annotations={"pinnace.io/identity-secret": "missing"})
+    status = await home.ended("restores", "r3")
+    assert "names Secret 'missing', which is not in namespace" in str(status["validationErrors"])
+    early = await command("restore", "create", "r5", "--from-backup", "b1", "--identity-secret", "missing")
+    assert early.code == 1, early
+    assert f"namespace {home.namespace} has no Secret missing" in early.err, early
     assert not any(name.startswith("restores/r") for name in files_below(sealed))
     with pytest.raises(NotFound):
         await client.get(NAMESPACES, target)

@@ -8,7 +8,7 @@ import pytest
 from pinnace.api.objects import JSONObject
 from pinnace.cli.main import run
 from pinnace.kube.errors import Forbidden
-from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES, APIResource
+from pinnace.kube.resources import BACKUPS, CONFIGMAPS, RESTORES, SCHEDULES, APIResource
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from tests.unit.cli.cluster import BACKUP_LOCATIONS, ServedCluster, connected
 
@@ -124,6 +124,7 @@ def test_a_field_that_an_older_definition_would_drop_is_an_error_and_nothing_is_
     resource: APIResource,
     field: str,
 ) -> None:
+    older.add(CONFIGMAPS, "p")
     if resource is RESTORES:
         older.add(BACKUPS, "b", status={"phase": "Completed"})
 

@@ -12,13 +12,26 @@ import click
 import pytest
 
 from pinnace.aio.clock import SYSTEM_CLOCK
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time
+from pinnace.cli.browse import verifying  # noqa: F401 -- with the real client, which `connected` replaces
 from pinnace.cli.common.reading import sentence
 from pinnace.cli.declaring.types import DurationFlag, WaitFlag
 from pinnace.cli.main import run
 from pinnace.cli.program import cli
+from pinnace.client import lease
 from pinnace.kube.errors import Forbidden, NotFound
-from pinnace.kube.resources import BACKUPS, DEPLOYMENTS, NAMESPACES, RESTORES, SCHEDULES, velero
+from pinnace.kube.resources import (
+    BACKUPS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    RESTORES,
+    SCHEDULES,
+    SECRETS,
+    APIResource,
+    velero,
+)
 from tests.support.stores.indexed_backups import config_map, secret, store
 from tests.unit.cli.cluster import ServedCluster, connected
 
@@ -67,6 +80,27 @@ WITH_A_SERVER = [
     Mistake("plugin add example.com/a:1 -n shop", "namespace shop has no Deployment with the label"),
     Mistake("schedule create daily --schedule 25h", "25h"),
     Mistake("backup create b --storage-location mian", "did you mean main?"),
+    Mistake("backup create b --resource-policies-configmap p", "namespace velero has no ConfigMap p"),
+    Mistake(
+        "schedule create s --schedule @daily --resource-policies-configmap p",
+        "--resource-policies-configmap: namespace velero has no ConfigMap p",
+    ),
+    Mistake(
+        "restore create --from-backup shop-nightly --resource-policies-configmap p",
+        "--resource-policies-configmap: namespace velero has no ConfigMap p",
+    ),
+    Mistake(
+        "restore create --from-backup shop-nightly --resource-modifier-configmap m",
+        "--resource-modifier-configmap: namespace velero has no ConfigMap m",
+    ),
+    Mistake(
+        "restore create --from-backup shop-nightly --identity-secret keys",
+        "--identity-secret: namespace velero has no Secret keys",
+    ),
+    Mistake(
+        "nonadmin restore create r --from-backup b --identity-secret keys -n shop",
+        "--identity-secret: namespace shop has no Secret keys",
+    ),
     Mistake("backup create b --from-schedule nigtly", "did you mean nightly?"),
     Mistake("backup create", "Give one, as in `pinnace backup create NAME`"),
     Mistake("backup-location set mainn --default", "did you mean main?"),
@@ -371,6 +405,49 @@ def test_a_folder_inside_of_a_location_is_told_from_one(
 
     shown = capsys.readouterr()
     assert mistake.text.format(location=location) in shown.out + shown.err
+
+
+@pytest.mark.parametrize("flags", ["", " --identity-secret keys"])
+def test_a_restore_of_an_encrypted_backup_without_an_identity_is_warned_about(
+    flags: str, cluster: ServedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.add(SECRETS, "keys")
+    sealed = cluster.add(BACKUPS, "sealed", status={"phase": "Completed"})
+    sealed["metadata"]["annotations"] = {labels.ENCRYPTED: "true"}
+
+    assert run(f"restore create r --from-backup sealed{flags}".split()) == 0
+
+    warned = "WARNING: backup sealed is encrypted: without --identity-secret the restore fails"
+    assert (warned in capsys.readouterr().err) == (not flags)
+
+
+def test_who_may_not_read_what_a_flag_names_is_not_kept_from_asking(
+    cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = cluster.get
+
+    async def refusing(resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        if resource == SECRETS:
+            raise Forbidden(403, reason="Forbidden", message="secrets is forbidden")
+        return await get(resource, name, namespace)
+
+    monkeypatch.setattr(cluster, "get", refusing)
+
+    assert run(["restore", "create", "r", "--from-backup", "shop-nightly", "--identity-secret", "keys"]) == 0
+
+    assert cluster.stored(RESTORES, "r")["metadata"]["annotations"][labels.IDENTITY_SECRET] == "keys"
+
+
+def test_a_verification_without_any_server_says_so_after_one_look(
+    cluster: ServedCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.plugins = None
+    monkeypatch.setattr(lease, "FIRST_LOOK_SECONDS", 0)
+
+    assert run(["backup", "verify", "shop-nightly"]) == 1
+
+    said = capsys.readouterr().err
+    assert "no server can verify backups: there is none in namespace velero. Start the server" in said
 
 
 @pytest.mark.parametrize(

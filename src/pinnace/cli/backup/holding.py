@@ -32,6 +32,8 @@ def hold(ctx: click.Context, options: BackupHoldOptions) -> None:
         name = backup["metadata"]["name"]
         if cells.phase(backup) == BackupPhase.DELETING:
             raise CommandError(f"backup {name} is being deleted: it cannot be held any more")
+        if not options.reason and (reason := await _reason_of(backend, backup)):
+            return f'Backup "{name}" is held already: {reason}'
         if isinstance(backend, ServerBackend):
             await _annotate(backend, backup, options.reason)
         else:
@@ -41,6 +43,17 @@ def hold(ctx: click.Context, options: BackupHoldOptions) -> None:
         return f'Backup "{name}" is held: nothing deletes it until `backup release`.'
 
     _each(settings_of(ctx), options.names, change)
+
+
+async def _reason_of(backend: Backend, backup: JSONObject) -> str:
+    """The reason of the hold that a backup has already, which no other without one replaces; or empty."""
+    if isinstance(backend, ServerBackend):
+        return hold_of(backup) or ""
+    from pinnace.cli.common.holds import hold_in_location
+    from pinnace.client.location import LocationBackend
+
+    assert isinstance(backend, LocationBackend)
+    return await hold_in_location(backend, backup["metadata"]["name"]) or ""
 
 
 def release(ctx: click.Context, options: BackupReleaseOptions) -> None:

@@ -15,6 +15,7 @@ from pinnace.api.velero.backup import Backup
 from pinnace.cli.backup.create import BackupCreateOptions
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
+from pinnace.cli.common.chosen_objects import check_config_maps
 from pinnace.cli.common.cluster import say_cluster, with_source
 from pinnace.cli.common.content_options import WaitOptions
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
@@ -59,6 +60,8 @@ async def submit(
         if not output.sends:
             print_unsent(backup, backup_table(), output)
             return ExitCode.OK
+        policies = options.resource_policies_configmap
+        await check_config_maps(client, settings.namespace, resource_policies_configmap=policies)
         await warn_of_unavailable(backend, text(backup, "spec", "storageLocation"))
         if requested is None:
             warn_of_fields(backup)

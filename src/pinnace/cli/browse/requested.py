@@ -18,6 +18,7 @@ from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.settings import Settings
+from pinnace.client.lease import unless_absent
 from pinnace.client.server_status import ask_server, is_ours
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
@@ -88,10 +89,15 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def verifying_server(settings: Settings, share: str) -> AsyncIterator[VerifyingServer | str]:
-    """The server of the settings; the reason if there is none that verifies backups on request."""
+    """The server of the settings; the reason if there is none that verifies backups on request.
+
+    Raises:
+        ServerAbsent: no server runs at all, so that nothing would hand out the files of a backup either.
+    """
     async with open_cluster(settings) as client:
         try:
-            problem = await _problem_of_server(client, settings.namespace)
+            asked = _problem_of_server(client, settings.namespace)
+            problem = await unless_absent(client, settings.namespace, asked)
         except KubeError as error:
             problem = f"the server in namespace {settings.namespace} cannot be asked: {error}"
         if problem:

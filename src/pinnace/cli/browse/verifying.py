@@ -18,6 +18,7 @@ from pinnace.cli.common.get import nothing_found
 from pinnace.cli.errors import OPENED_BY, CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
+from pinnace.client.errors import ServerAbsent
 from pinnace.client.location import LocationBackend, UnreadableMetadata
 from pinnace.operations.verification.sealed import NAME as ENCRYPTION
 from pinnace.operations.verification.signatures import signature_checks
@@ -43,10 +44,16 @@ def verify_backups(ctx: click.Context, options: BackupVerifyOptions) -> int:
             complain(await nothing_found(library.backend, BACKUP, ""))
         if isinstance(library.backend, LocationBackend):
             return await _verify_each(library, names, options, found)
-        async with verifying_server(library.settings, options.read_data) as server:
-            if isinstance(server, str) and options.read_data:
-                raise CommandError(f"--read-data needs --location, or a server: {server}")
-            return await _verify_each(library, names, options, found, server)
+        try:
+            async with verifying_server(library.settings, options.read_data) as server:
+                if isinstance(server, str) and options.read_data:
+                    raise CommandError(f"--read-data needs --location, or a server: {server}")
+                return await _verify_each(library, names, options, found, server)
+        except ServerAbsent as error:
+            raise CommandError(
+                f"no server can verify backups: {error}. Start the server, or verify without one:"
+                " --location URL"
+            ) from error
 
     try:
         unread = browse(ctx, options, work)

@@ -7,7 +7,7 @@ import click
 from pinnace.api.codec import encode
 from pinnace.api.labels import IDENTITY_SECRET
 from pinnace.api.meta import LabelSelector, ObjectMeta
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.values.shell_words import argument
@@ -17,6 +17,7 @@ from pinnace.api.velero.storage_location import (
     SecretKeySelector,
 )
 from pinnace.cli.build import backup_spec, check_metadata, check_not_negative
+from pinnace.cli.common.chosen_objects import check_identity_secret
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.content_options import ObjectFilterOptions
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
@@ -115,6 +116,8 @@ def _submit(
                 print_unsent(body, kind.table(), output)
                 return
             say_cluster(home.client, "Sending the request to")
+            secret = text(metadata, "annotations", IDENTITY_SECRET)
+            await check_identity_secret(home.client, home.namespace, secret)
             sent = await with_known_fields(home.client, kind.resource, body)
             warn_of_lost_fields(sent, await home.client.create(kind.resource, sent, home.namespace))
             click.echo(f'Request "{name}" submitted in namespace {home.namespace}.')

@@ -8,11 +8,12 @@ from pinnace.aio.clock import SYSTEM_CLOCK
 from pinnace.api import labels, phases
 from pinnace.api.chosen_objects import parse_object
 from pinnace.api.codec import encode
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.default_names import other_names, stamped_name
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import warn_of_unavailable
+from pinnace.cli.common.chosen_objects import check_config_maps, check_identity_secret
 from pinnace.cli.common.cluster import say_cluster, say_source
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.served import check_namespaces_of
@@ -52,6 +53,11 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     if options.identity_secret and settings.location is not None:
         raise InvalidInput(
             "--identity-secret is for restores of a server; with --location give --identity-file FILE"
+        )
+    if options.identity_secret and options.previews and not settings.identity_file:
+        complain(
+            "NOTE: a dry run reads the backup here, and makes no use of --identity-secret:"
+            " --identity-file FILE opens an encrypted one."
         )
     if not options.previews and not _may_recreate(options):
         return ExitCode.OK
@@ -155,6 +161,28 @@ def _warn_of_phase(backup: JSONObject, *, allows_failed: bool) -> None:
     complain(f"WARNING: backup {name} is {phase}, and the server may refuse to restore from it{helps}")
 
 
+def _warn_of_encryption(backup: JSONObject, secret: str) -> None:
+    """Warn of an encrypted backup without a Secret that opens it, as only a key in a KMS could then."""
+    if secret or labels.ENCRYPTED not in mapping(backup, "metadata", "annotations"):
+        return
+    name = backup["metadata"]["name"]
+    complain(
+        f"WARNING: backup {name} is encrypted: without --identity-secret the restore fails,"
+        " unless its location names a key in a KMS that the server may decrypt by"
+    )
+
+
+async def _check_chosen(client: KubeClient, namespace: str, options: RestoreCreateOptions) -> None:
+    """Check that what the flags name exists. Raises CommandError."""
+    await check_config_maps(
+        client,
+        namespace,
+        resource_modifier_configmap=options.resource_modifier_configmap,
+        resource_policies_configmap=options.resource_policies_configmap,
+    )
+    await check_identity_secret(client, namespace, options.identity_secret)
+
+
 def print_restore(restore: Restore, output: OutputFlags) -> None:
     """Print a Restore that was never sent."""
     print_unsent(encode(restore, unsent=True), restore_table(), output)
@@ -179,8 +207,10 @@ async def _submit(
         if source is not None:
             await say_source(client, source)
             _warn_of_phase(source, allows_failed=bool(options.allow_failed))
+            _warn_of_encryption(source, options.identity_secret)
             if location := text(source, "spec", "storageLocation"):
                 await warn_of_unavailable(backend, location, writes=False)
+        await _check_chosen(client, settings.namespace, options)
         if options.namespace_mappings and source is not None:
             from pinnace.cli.restore.mapped import check_mapping  # few restores need it
 

@@ -9,6 +9,7 @@ from pinnace.api.values.shell_words import as_name
 from pinnace.api.velero.schedule import Schedule, ScheduleSpec
 from pinnace.cli import build
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
+from pinnace.cli.common.chosen_objects import check_config_maps
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.served import check_names
@@ -140,6 +141,9 @@ async def _submit(settings: Settings, schedule: Schedule) -> None:
     async with open_cluster(settings) as client:
         template, backend = schedule.spec.template, ServerBackend(client, settings.namespace, caller())
         await check_locations(backend, template.storage_location, template.volume_snapshot_locations)
+        if template.resource_policy is not None:
+            policies = template.resource_policy.name
+            await check_config_maps(client, settings.namespace, resource_policies_configmap=policies)
         await warn_of_unavailable(backend, template.storage_location)
         await check_names(client, template, later=True)
         obj = await with_known_fields(client, SCHEDULES, encode(schedule))

@@ -30,6 +30,9 @@ def prune(ctx: click.Context, options: SchedulePruneOptions) -> None:
     print_groups([group for each in found for group in each.groups], options.output_format)
     for doubt in dict.fromkeys(each.doubt for each in found if each.doubt):
         complain(f"NOTE: {doubt}.")
+    for each in found:
+        if not each.groups:
+            complain(f"Schedule {each.schedule['metadata']['name']} has no backups yet.")
     if not found and not problems:
         complain("No schedule has rules of retention.")
     if problems:

@@ -103,6 +103,7 @@ def test_a_held_backup_is_not_deleted_from_a_location_until_it_is_released(
 ) -> None:
     at = ["--location", str(folder), "backup"]
     assert run([*at, "hold", "job-1", "--reason", "audit"]) == 0
+    assert run([*at, "hold", "job-1"]) == 0
     assert run([*at, "delete", "job-1", "--confirm", "--force"]) == 1
     assert "backup job-1 is held: audit" in capsys.readouterr().err
     assert run([*at, "describe", "job-1"]) == 0
@@ -152,6 +153,9 @@ def test_a_server_s_backup_is_held_and_released_by_its_annotation(
 ) -> None:
     assert run(["backup", "hold", "daily-01", "--reason", "audit"]) == 0
     assert cluster.stored("backups", "daily-01")["metadata"]["annotations"] == {labels.HOLD: "audit"}
+    assert run(["backup", "hold", "daily-01"]) == 0
+    assert 'Backup "daily-01" is held already: audit' in capsys.readouterr().out
+    assert cluster.stored("backups", "daily-01")["metadata"]["annotations"] == {labels.HOLD: "audit"}
     assert run(["backup", "delete", "daily-01", "--confirm"]) == 1
     assert "backup daily-01 is held: audit" in capsys.readouterr().err
     assert cluster.of(DELETE_BACKUP_REQUESTS) == []
@@ -183,6 +187,9 @@ def test_schedule_prune_shows_and_confirms_what_waits(cluster: ServedCluster, ca
     assert run(["schedule", "prune", "daily", "--confirm"]) == 0
     notes = cluster.stored("schedules", "daily")["metadata"]["annotations"]
     assert notes[labels.RETENTION_CONFIRMED] == "2026-11-28T06:00:00Z"
+    cluster.add(SCHEDULES, "new", spec={})["metadata"]["annotations"] = {labels.RETENTION: "keepLast: 2"}
+    assert run(["schedule", "prune", "new", "--dry-run"]) == 0
+    assert "Schedule new has no backups yet." in capsys.readouterr().err
     notes[labels.RETENTION] = "keepLast: x"
     assert run(["schedule", "prune", "daily"]) == 1
     assert "nothing is deleted" in capsys.readouterr().err
