@@ -306,7 +306,6 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
             await messages.read_messages(client, namespace),
             await messages.read_ledgers(client, namespace),
             await client.list_all(SCHEDULES, namespace),
-            SYSTEM_CLOCK.now(),
         )
 
     async def of_schedules() -> list[Finding]:

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import replace as replace_dataclass
 from datetime import datetime
+from typing import Final
 
 from msgspec.structs import replace
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.values.counts import first_names
 from pinnace.api.values.relative_times import relative_time
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKeySelector
@@ -57,6 +59,9 @@ _REMEDIES = (
     (r"cannot reach|no answer|did not answer", "see that the store runs, and that its address is right"),
 )
 """A pattern of the message of a location that cannot be used, and what helps."""
+_SHOWN: Final = 5
+"""Names of backups in a finding."""
+
 _SERVERS_SECRET, _SERVERS_KEY = "cloud-credentials", "cloud"
 """Where `install` puts the credentials of locations that name none."""
 
@@ -73,6 +78,7 @@ class Probe:
         store_time: the time by the clock of the store.
         locks: the number of restic's locks in each repository.
         vanished: signed backups that nobody with the signing key has removed, and that are gone.
+        unsigned: backups that are refused, as nobody has signed them.
         encryption: None if the location makes plain backups, or cannot be used.
     """
 
@@ -84,6 +90,7 @@ class Probe:
     store_time: datetime | None = None
     locks: dict[str, int] | None = None
     vanished: tuple[str, ...] = ()
+    unsigned: tuple[str, ...] = ()
     encryption: EncryptionLook | None = None
 
 
@@ -102,10 +109,12 @@ async def _probe_files(store: BackupStore) -> Probe:
             await store.validate()
             locks = await store.count_restic_locks()
             vanished = tuple(link.backup for link in await store.vanished())
+            unsigned = tuple(await store.refused_for_no_manifest())
+            found = Probe(locks=locks, vanished=vanished, unsigned=unsigned)
             if store.read_only:
-                return Probe(read_only=True, locks=locks, vanished=vanished)
+                return replace_dataclass(found, read_only=True)
             async with store.probe(secrets.token_hex(8)) as url:
-                return Probe(store_time=await read_store_time(url), locks=locks, vanished=vanished)
+                return replace_dataclass(found, store_time=await read_store_time(url))
     except TimeoutError:
         return Probe(problem=f"no answer within {PROBE_SECONDS:g} seconds", unreachable=True)
     except StoreUnavailable as error:
@@ -268,6 +277,13 @@ def judge_probe(name: str, probe: Probe) -> Finding:
             f"signed backups have vanished from {name}: {', '.join(probe.vanished)}",
             "get them back from a copy or an older version of the bucket, and see who can delete there",
             code=Code.SIGNED_BACKUP_VANISHED,
+        )
+    if probe.unsigned:
+        return warning(
+            CHECK,
+            f"backups in {name} are not signed, and refused: {first_names(probe.unsigned, _SHOWN)}",
+            "find out who has made them, or has removed their manifests; then delete them",
+            code=Code.BACKUPS_NOT_SIGNED,
         )
     if probe.read_only:
         return ok(CHECK, f"{name} can be listed; it is read-only, so nothing was written")

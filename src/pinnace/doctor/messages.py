@@ -9,7 +9,6 @@ import msgspec
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.counts import counted
-from pinnace.api.values.relative_times import relative_time
 from pinnace.doctor.findings import Finding, ok, problem, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
@@ -41,7 +40,6 @@ def judge(
     secrets: Sequence[JSONObject],
     ledgers: Mapping[str, str],
     schedules: Sequence[JSONObject],
-    now: datetime,
 ) -> list[Finding]:
     """The findings about messages; none where nobody has asked for any. Pure.
 
@@ -63,7 +61,7 @@ def judge(
     if not findings:  # the sinks of a Secret that cannot be read may be those that are named
         findings += [found for schedule in schedules for found in _judge_names(schedule, sinks)]
     for sink, secret_name in sinks.items():
-        findings += _judge_ledger(sink, secret_name, ledgers.get(sink, ""), now)
+        findings += _judge_ledger(sink, secret_name, ledgers.get(sink, ""))
     if sinks and not findings:
         findings.append(ok(CHECK, f"failures are told to {counted(len(sinks), 'sink')}"))
     return findings
@@ -84,7 +82,7 @@ def _judge_names(schedule: JSONObject, sinks: Mapping[str, str]) -> list[Finding
     ]
 
 
-def _judge_ledger(sink: str, secret: str, noted: str, now: datetime) -> list[Finding]:
+def _judge_ledger(sink: str, secret: str, noted: str) -> list[Finding]:
     try:
         ledger = msgspec.json.decode(noted, type=Ledger)
         since = datetime.fromtimestamp(ledger.failing_since, UTC)
@@ -92,6 +90,6 @@ def _judge_ledger(sink: str, secret: str, noted: str, now: datetime) -> list[Fin
         return []  # not written yet, or not by a server, which makes it again
     if not ledger.failure:
         return []
-    said = f"sink {sink} has taken no message since {relative_time(since, now)}: {ledger.failure}"
+    said = f"sink {sink} has taken no message since {since:%Y-%m-%d %H:%M} UTC: {ledger.failure}"
     remedy = f"`notify test` tries it from here; correct it in Secret {secret}, or bring its service back"
     return [warning(CHECK, said, remedy, code=Code.MESSAGES_NOT_TAKEN)]

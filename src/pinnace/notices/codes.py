@@ -31,6 +31,7 @@ class Code(enum.StrEnum):
     STORE_WRITE_FAILED = "store-write-failed"
     SIGNATURE_REFUSED = "signature-refused"
     SIGNED_BACKUP_VANISHED = "signed-backup-vanished"
+    BACKUPS_NOT_SIGNED = "backups-not-signed"
     KMS_REFUSED = "kms-refused"
     KMS_UNAVAILABLE = "kms-unavailable"
     KMS_KEY_INVALID = "kms-key-invalid"

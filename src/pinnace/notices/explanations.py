@@ -136,6 +136,11 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
         " of the bucket, and find out who can delete there. A deletion by Velero, or without the key, looks"
         " the same."
     ),
+    Code.BACKUPS_NOT_SIGNED: Explanation(
+        "Backups in a location that requires signatures have no manifest, so that they are refused to every"
+        " restore and not made known: they are older than the key, of Velero, or forged, or their manifests"
+        " were removed."
+    ),
     Code.NAME_TAKEN: Explanation(
         "The location has a backup of this name already. It was left alone; choose another name."
     ),

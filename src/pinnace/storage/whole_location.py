@@ -153,6 +153,18 @@ class WholeLocation(LocationFiles):
             (plain if sealed.isdisjoint(files[name]) else keyless).append(name)
         return plain, keyless
 
+    async def refused_for_no_manifest(self) -> list[str]:
+        """The finished backups without a manifest, sorted; none unless the location requires signatures."""
+        if not self._signatures.required:
+            return []
+        keys = set(await self._store.list_keys(self._layout.backups))
+        names = {key.removeprefix(self._layout.backups).partition("/")[0] for key in keys}
+        return [
+            name
+            for name in sorted(filter(_is_name, names))
+            if self._layout.backup_metadata(name) in keys and self._layout.backup_manifest(name) not in keys
+        ]
+
     async def try_recipients(self) -> None:
         """Wrap a key, which is thrown away, for the recipients and the keys of services of the location.
 

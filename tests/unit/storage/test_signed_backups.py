@@ -15,6 +15,9 @@ from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.client.interface import DownloadOptions
 from pinnace.client.signed_files import Trusted, signed_file
+from pinnace.doctor.findings import Level
+from pinnace.doctor.locations import judge_probe, probe_store
+from pinnace.notices.codes import Code
 from pinnace.signing.envelope import MOST_ENVELOPE_BYTES, sign
 from pinnace.signing.errors import SigningError
 from pinnace.signing.keys import Ed25519Signer
@@ -459,6 +462,19 @@ async def test_a_part_of_a_tarball_of_another_size_is_refused(bucket: Bucket) ->
 async def test_a_backup_that_is_not_there_is_not_called_unsigned(bucket: Bucket) -> None:
     with pytest.raises(ObjectNotFound):
         await bucket.opened(REQUIRED).read_backup("b1")
+
+
+async def test_the_doctor_names_backups_that_are_refused_for_no_manifest(bucket: Bucket) -> None:
+    await bucket.put("b1")
+    await bucket.put("forged", signatures=None)
+    (bucket.path("b1", "").parent.parent / "unfinished").mkdir()
+
+    probe = await probe_store(bucket.opened(REQUIRED))
+    finding = judge_probe("main", probe)
+
+    assert (finding.level, finding.code) == (Level.WARNING, Code.BACKUPS_NOT_SIGNED)
+    assert finding.text == "backups in main are not signed, and refused: forged"
+    assert (await probe_store(bucket.opened(READING))).unsigned == ()
 
 
 async def test_an_index_is_not_added_to_a_signed_backup(bucket: Bucket) -> None:
