@@ -125,6 +125,8 @@ def test_a_field_that_an_older_definition_would_drop_is_an_error_and_nothing_is_
     field: str,
 ) -> None:
     older.add(CONFIGMAPS, "p")
+    if resource is NON_ADMIN_RESTORES:
+        older.add(NON_ADMIN_BACKUPS, "b", namespace="shop")
     if resource is RESTORES:
         older.add(BACKUPS, "b", status={"phase": "Completed"})
 

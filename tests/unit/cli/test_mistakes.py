@@ -32,6 +32,7 @@ from pinnace.kube.resources import (
     APIResource,
     velero,
 )
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from tests.support.stores.indexed_backups import config_map, secret, store
 from tests.unit.cli.cluster import ServedCluster, connected
 
@@ -47,6 +48,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ServedCluster:
     cluster.add(RESTORES, "shop-restored")
     cluster.add(SCHEDULES, "nightly", spec={"schedule": "@daily"})
     cluster.add(velero("backupstoragelocations"), "main")
+    cluster.add(NON_ADMIN_BACKUPS, "b", namespace="shop")
     return cluster
 
 
@@ -101,6 +103,7 @@ WITH_A_SERVER = [
         "nonadmin restore create r --from-backup b --identity-secret keys -n shop",
         "--identity-secret: namespace shop has no Secret keys",
     ),
+    Mistake("nonadmin restore create r --from-backup bb -n shop", '"bb" not found; did you mean b?'),
     Mistake("backup create b --from-schedule nigtly", "did you mean nightly?"),
     Mistake("backup create", "Give one, as in `pinnace backup create NAME`"),
     Mistake("backup-location set mainn --default", "did you mean main?"),
@@ -746,7 +749,7 @@ def test_a_name_that_is_taken_says_what_to_do(
     assert run(["backup", "create", "shop-nightly"]) == 1
     text = 'backups.velero.io "shop-nightly" already exists: choose another name, or delete the existing'
     assert text in capsys.readouterr().err
-    assert len(cluster.objects) == 8
+    assert len(cluster.objects) == 9
 
 
 def test_creating_in_a_namespace_that_does_not_exist_says_which_flag_names_it(

@@ -21,15 +21,18 @@ from pinnace.cli.common.chosen_objects import check_identity_secret
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.content_options import ObjectFilterOptions
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
-from pinnace.cli.connect import pasteable, run_async
+from pinnace.cli.connect import caller, pasteable, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.nonadmin.create_backup import TenantBackupOptions
 from pinnace.cli.nonadmin.create_location import TenantLocationOptions
 from pinnace.cli.nonadmin.create_restore import TenantRestoreOptions
-from pinnace.cli.nonadmin.kinds import KINDS, open_home
+from pinnace.cli.nonadmin.kinds import KINDS, Home, open_home
 from pinnace.cli.nonadmin.options import RequestOptions
 from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.restore.build import chosen_objects, restore_spec
+from pinnace.client.server import ServerBackend
+from pinnace.kube.errors import KubeError
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 
 
 def backup(ctx: click.Context, options: TenantBackupOptions) -> None:
@@ -61,7 +64,7 @@ def restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
         named = {IDENTITY_SECRET: options.identity_secret} if options.identity_secret else {}
         return {**chosen_objects(options, namespace), **named}
 
-    _submit(ctx, "restore", given, options, annotations_in)
+    _submit(ctx, "restore", given, options, annotations_in, source=options.from_backup)
 
 
 def location(ctx: click.Context, options: TenantLocationOptions) -> None:
@@ -94,8 +97,13 @@ def _submit(
     spec: JSONObject,
     options: RequestOptions,
     annotations_in: Callable[[str], Mapping[str, str]] = lambda _namespace: {},
+    source: str = "",
 ) -> None:
-    """Print or send a request; its annotations may depend on its namespace."""
+    """Print or send a request; its annotations may depend on its namespace.
+
+    Args:
+        source: the name of the tenant's backup that it needs; empty for none.
+    """
     output, (name,), kind = options.printed(), options.names, KINDS[noun]
 
     async def work() -> None:
@@ -116,6 +124,7 @@ def _submit(
                 print_unsent(body, kind.table(), output)
                 return
             say_cluster(home.client, "Sending the request to")
+            await _check_source(home, source)
             secret = text(metadata, "annotations", IDENTITY_SECRET)
             await check_identity_secret(home.client, home.namespace, secret)
             sent = await with_known_fields(home.client, kind.resource, body)
@@ -127,3 +136,13 @@ def _submit(
 
     with output.naming(kind.resource.kind, kind.resource.group) as named:
         run_async(work())
+
+
+async def _check_source(home: Home, name: str) -> None:
+    """Check that the backup exists: with a misspelt name the request would wait. Raises NoSuchObject."""
+    if not name:
+        return
+    try:
+        await ServerBackend(home.client, home.namespace, caller()).named(NON_ADMIN_BACKUPS, name)
+    except KubeError:
+        return  # only an early answer depends on it
