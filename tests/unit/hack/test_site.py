@@ -54,3 +54,10 @@ def test_no_page_of_the_site_has_a_prompt_in_its_commands() -> None:
 )
 def test_bars_in_the_code_of_a_table_are_shown_without_a_backslash(text: str, shown: str) -> None:
     assert with_bars(text) == shown
+
+
+def test_each_question_is_a_section_so_that_the_search_ranks_it_by_its_title() -> None:
+    lines = (ROOT / "docs" / "faq.md").read_text().splitlines()
+
+    assert "## What does an expired token do?" in lines
+    assert not [line for line in lines if line.startswith("**")]
