@@ -32,6 +32,7 @@ BACKUP_SPEC: Final[Titles] = {
 }
 RESTORE_SPEC: Final[Titles] = {
     "existingResourcePolicy": "Existing Resource Policy",
+    "existingVolumeDataPolicy": "Existing Volume Data Policy",
     "restoreStatus": "Restore Status",
     "resourceModifier": "Resource modifier",
     "resourcePolicy": "Resource policies",
@@ -48,6 +49,7 @@ _PARTS: Final[Titles] = {
     "parallelFilesUpload": "Parallel files upload",
     "parallelFilesDownload": "Parallel Restore",
     "writeSparseFiles": "Write Sparse Files",
+    "deleteExtraFiles": "Delete Extra Files",
 }
 _SCOPES: Final = {
     "includedClusterScopedResources": ("Included cluster-scoped", "<none>"),

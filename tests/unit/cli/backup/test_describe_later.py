@@ -187,3 +187,14 @@ def test_every_backup_of_velero_is_described_with_all_that_its_files_say(
         if folder.name == "everything" and version != "1.6.3":
             # 1.6.3 has no record of volumes that it did not save.
             assert "no applicable volumesnapshotter" in volumes["skippedVolumes"]["shop-data/archive"]
+
+
+@pytest.mark.parametrize("policy", ["full", "incremental"])
+def test_a_restore_says_what_it_does_with_the_data_of_claims_that_exist(policy: str) -> None:
+    spec = {"existingVolumeDataPolicy": policy, "uploaderConfig": {"deleteExtraFiles": True}}
+    restore: JSONObject = {"metadata": {"name": "r"}, "spec": {"backupName": "b", **spec}}
+
+    shown = describe_restore(restore, DescribedRestore(), View())
+
+    assert f"Existing Volume Data Policy:  {policy}" in shown
+    assert "Delete Extra Files:  true" in shown
