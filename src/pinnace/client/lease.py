@@ -127,6 +127,8 @@ async def _missing(client: KubeClient, namespace: str) -> str:
     if first is None or second != first:
         return ""  # Velero's server has no lease
     holder, renewed = text(first, "spec", "holderIdentity"), text(first, "spec", "renewTime")
+    if not holder:  # given back by a server that stopped
+        return f"no server holds the lease in namespace {namespace}"
     since = f"; it renewed it last {_when(renewed)}" if renewed else ""
     return f"{holder} holds the lease in namespace {namespace} and does not renew it{since}"
 

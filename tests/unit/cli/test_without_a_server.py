@@ -14,7 +14,15 @@ from pinnace.client import lease
 from pinnace.client.errors import FileMissing
 from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import Forbidden
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, LEASES, NAMESPACES, RESTORES, velero
+from pinnace.kube.resources import (
+    BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    RESTORES,
+    velero,
+)
 from pinnace.runtime.lease import SERVER_LEASE, micro_time
 from tests.unit.cli.cluster import SCHEDULES, ServedCluster, connected
 
@@ -70,6 +78,21 @@ def test_what_a_server_has_to_give_out_is_not_waited_for_without_one(
     assert "no server can give out the" in shown
     assert "of done: there is none in namespace velero. Start the server, or read without one:" in shown
     assert "--location 's3://lab/dev?region=eu'" in shown
+
+
+def test_a_lease_that_a_stopped_server_gave_back_is_not_told_as_that_of_nobody(
+    cluster: ServedCluster, capsys: Printed
+) -> None:
+    held(cluster)
+    given_back = cluster.stored("leases", "pinnace-server")
+    given_back["spec"]["holderIdentity"] = ""
+    cluster.add(
+        DEPLOYMENTS, "velero", labels={"component": "velero"}, status={"availableReplicas": 1}
+    )  # as for a moment after the last pod has ended
+
+    assert run(["backup", "logs", "done"]) == 1
+
+    assert "of done: no server holds the lease in namespace velero. Start" in capsys.readouterr().err
 
 
 @pytest.mark.found("op-69", "op-92")
