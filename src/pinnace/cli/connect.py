@@ -206,6 +206,11 @@ def _advice(error: KubeError | StorageError) -> str:
             ". If an administrator has set up self-service, backups and restores of your own namespaces are"
             f" made by `{program_name()} nonadmin`"
         )
+    if isinstance(error, Forbidden) and "nonadmin" in _words():
+        return (
+            ". That needs the role `edit` in the namespace (-n), and self-service, which an administrator"
+            f" sets up by `{program_name()} install --non-admin`"
+        )
     if isinstance(error, StorageError):
         from pinnace.storage.key_errors import IdentityMissing  # loads what few commands need
 
@@ -215,9 +220,14 @@ def _advice(error: KubeError | StorageError) -> str:
 
 def _is_for_tenants() -> bool:
     """Whether the command is one that self-service has, too."""
-    context = click.get_current_context(silent=True)
-    words = context.command_path.split()[1:] if context is not None else []
+    words = _words()
     return "nonadmin" not in words and not {"backup", "restore"}.isdisjoint(words)
+
+
+def _words() -> list[str]:
+    """The words of the running command, without the program's name."""
+    context = click.get_current_context(silent=True)
+    return context.command_path.split()[1:] if context is not None else []
 
 
 def cluster_of(settings: Settings) -> "ClusterConfig":

@@ -374,8 +374,8 @@ async def test_a_schedule_runs_once_after_a_kill_at_any_write(lives: Lives, site
     )
     lived = await kill_at_every_write(lives, work)
 
-    # Of the schedule: its phase, its last backup, and notes of its next run as often as these change, which may
-    # be written again before the cache shows them.
+    # Of the schedule: its phase, its last backup, and notes of its next run as often as these change.
+    # They may be written again before the cache shows them.
     written = [line.split("/")[-1].split()[0] for line in lived[-1].writes]
     assert sorted(set(written)) == ["backups", f"s{len(lived) - 1}"]
     assert written.count("backups") == 1

@@ -15,10 +15,10 @@ from pinnace.api.velero.backup import Backup
 from pinnace.cli.backup.create import BackupCreateOptions
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
-from pinnace.cli.common.chosen_objects import check_config_maps
 from pinnace.cli.common.cluster import say_cluster, with_source
 from pinnace.cli.common.content_options import WaitOptions
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
+from pinnace.cli.common.named_objects import check_config_maps
 from pinnace.cli.common.served import check_names
 from pinnace.cli.common.waiting import warn_of_absence
 from pinnace.cli.connect import caller, open_cluster

@@ -17,10 +17,10 @@ from pinnace.api.velero.storage_location import (
     SecretKeySelector,
 )
 from pinnace.cli.build import backup_spec, check_metadata, check_not_negative
-from pinnace.cli.common.chosen_objects import check_identity_secret
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.content_options import ObjectFilterOptions
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
+from pinnace.cli.common.named_objects import check_identity_secret
 from pinnace.cli.connect import caller, pasteable, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.nonadmin.create_backup import TenantBackupOptions

@@ -15,7 +15,7 @@ from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import caller, pasteable, run_async
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.nonadmin.commands import TenantResumeOptions
-from pinnace.cli.nonadmin.kinds import Home, open_home
+from pinnace.cli.nonadmin.kinds import Home, open_home, reason
 from pinnace.cli.nonadmin.reading import TenantBackend
 from pinnace.nonadmin.flows.conditions import RESUMED_CONDITION, condition
 from pinnace.nonadmin.objects import NON_ADMIN_RESTORES
@@ -32,15 +32,21 @@ def resume(ctx: click.Context, options: TenantResumeOptions) -> None:
             request = await TenantBackend(home.client, home.namespace, caller()).named(
                 NON_ADMIN_RESTORES, name
             )
-            phase = text(request, "status", "veleroRestore", "status", "phase") or "New"
+            phase = text(request, "status", "veleroRestore", "status", "phase")
             if phase != RestorePhase.FAILED:
-                raise InvalidInput(
-                    f"restore {name} cannot be resumed: it was not interrupted; its phase is {phase}"
-                )
+                raise InvalidInput(f"restore {name} cannot be resumed: {_why_not(request, phase)}")
             say_cluster(home.client, "Sending the request to")
             await _ask(home, name)
 
     run_async(work())
+
+
+def _why_not(request: JSONObject, phase: str) -> str:
+    """Why there is nothing to resume."""
+    if phase:
+        return f"it was not interrupted; its phase is {phase}"
+    refused = reason(request)
+    return f"it has not begun{f', as it was refused: {refused}' if refused else ''}"
 
 
 async def _ask(home: Home, name: str, clock: Clock = SYSTEM_CLOCK) -> None:

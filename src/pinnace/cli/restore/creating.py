@@ -13,9 +13,9 @@ from pinnace.api.values.default_names import other_names, stamped_name
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import warn_of_unavailable
-from pinnace.cli.common.chosen_objects import check_config_maps, check_identity_secret
 from pinnace.cli.common.cluster import say_cluster, say_source
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
+from pinnace.cli.common.named_objects import check_config_maps, check_identity_secret
 from pinnace.cli.common.served import check_namespaces_of
 from pinnace.cli.common.waiting import warn_of_absence
 from pinnace.cli.connect import caller, command_line, open_cluster, run_async, settings_of

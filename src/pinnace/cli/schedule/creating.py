@@ -9,9 +9,9 @@ from pinnace.api.values.shell_words import as_name
 from pinnace.api.velero.schedule import Schedule, ScheduleSpec
 from pinnace.cli import build
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
-from pinnace.cli.common.chosen_objects import check_config_maps
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
+from pinnace.cli.common.named_objects import check_config_maps
 from pinnace.cli.common.served import check_names
 from pinnace.cli.connect import caller, command_line, open_cluster, run_async
 from pinnace.cli.errors import InvalidInput

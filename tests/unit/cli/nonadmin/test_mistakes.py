@@ -7,7 +7,7 @@ import pytest
 from pinnace.cli.main import run
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import NAMESPACES
-from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from tests.unit.cli.cluster import ServedCluster, connected
 
 Printed = pytest.CaptureFixture[str]
@@ -59,6 +59,33 @@ def test_a_tenant_who_may_not_list_gets_the_plain_answer(cluster: ServedCluster,
     assert run(["nonadmin", "backup", "describe", "weakly", "-n", "shop"]) == 1
 
     assert capsys.readouterr().err.endswith('"weakly" not found\n')
+
+
+def test_a_tenant_who_may_do_nothing_is_told_what_it_takes(cluster: ServedCluster, capsys: Printed) -> None:
+    message = 'nonadminbackups.oadp.openshift.io is forbidden: User "ann" cannot list'
+    cluster.refuse("list", "nonadminbackups", Forbidden(403, reason="Forbidden", message=message))
+
+    assert run(["nonadmin", "backup", "get", "-n", "shop"]) == 1
+
+    assert capsys.readouterr().err.endswith(
+        "That needs the role `edit` in the namespace (-n), and self-service, which an administrator sets up"
+        " by `pinnace install --non-admin`\n"
+    )
+
+
+def test_a_restore_that_never_began_is_not_resumed_and_the_refusal_is_shown(
+    cluster: ServedCluster, capsys: Printed
+) -> None:
+    refused = {"type": "Accepted", "status": "False", "message": "the backup is of another namespace"}
+    cluster.add(NON_ADMIN_RESTORES, "again", "shop", status={"conditions": [refused]})
+
+    assert run(["nonadmin", "restore", "resume", "again", "-n", "shop"]) == 1
+
+    assert (
+        "restore again cannot be resumed: it has not begun, as it was refused: the backup is of another"
+        " namespace\n" in capsys.readouterr().err
+    )
+    assert cluster.writes() == []
 
 
 def test_a_deletion_where_self_service_is_not_installed_says_so(
