@@ -84,10 +84,6 @@ WITH_A_SERVER = [
     Mistake("backup create b --storage-location mian", "did you mean main?"),
     Mistake("backup create b --resource-policies-configmap p", "namespace velero has no ConfigMap p"),
     Mistake(
-        "schedule create s --schedule @daily --resource-policies-configmap p",
-        "--resource-policies-configmap: namespace velero has no ConfigMap p",
-    ),
-    Mistake(
         "restore create --from-backup shop-nightly --resource-policies-configmap p",
         "--resource-policies-configmap: namespace velero has no ConfigMap p",
     ),

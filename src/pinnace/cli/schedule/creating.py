@@ -14,7 +14,8 @@ from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fiel
 from pinnace.cli.common.named_objects import check_config_maps
 from pinnace.cli.common.served import check_names
 from pinnace.cli.connect import caller, command_line, open_cluster, run_async
-from pinnace.cli.errors import InvalidInput
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.guard import complain
 from pinnace.cli.kinds import SCHEDULE
 from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.schedule.create import ScheduleCreateOptions
@@ -143,7 +144,10 @@ async def _submit(settings: Settings, schedule: Schedule) -> None:
         await check_locations(backend, template.storage_location, template.volume_snapshot_locations)
         if template.resource_policy is not None:
             policies = template.resource_policy.name
-            await check_config_maps(client, settings.namespace, resource_policies_configmap=policies)
+            try:
+                await check_config_maps(client, settings.namespace, resource_policies_configmap=policies)
+            except CommandError as error:  # it may be made before the first run
+                complain(f"WARNING: {error}, and runs fail until it has")
         await warn_of_unavailable(backend, template.storage_location)
         await check_names(client, template, later=True)
         obj = await with_known_fields(client, SCHEDULES, encode(schedule))

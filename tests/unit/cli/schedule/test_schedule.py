@@ -213,6 +213,18 @@ def test_create_refuses_locations_that_do_not_exist(
     assert cluster.writes() == []
 
 
+def test_policies_may_be_made_after_their_schedule(
+    capsys: pytest.CaptureFixture[str], cluster: ServedCluster
+) -> None:
+    flags = ("--schedule", "@daily", "--resource-policies-configmap", "later")
+
+    assert run(["schedule", "create", "daily", *flags]) == 0
+
+    assert "has no ConfigMap later, and runs fail until it has" in capsys.readouterr().err
+    sent = cluster.stored(SCHEDULES, "daily")
+    assert sent["spec"]["template"]["resourcePolicy"]["name"] == "later"
+
+
 @pytest.mark.spec("CLI-010")
 def test_a_backup_from_a_schedule_has_its_template_labels_and_owner(
     capsys: pytest.CaptureFixture[str], cluster: ServedCluster
