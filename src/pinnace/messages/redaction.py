@@ -20,7 +20,9 @@ _WORDS: Final = (
     r"hook[-_.]?command"
 )
 _SENSITIVE = re.compile(rf"{_WORDS}|[a-z0-9_.-]key$", re.IGNORECASE)
-_WHERE_IT_LIES = re.compile(r"(?:names?|refs?|files?|path|dir|kind|env[-_]?var|ttl)$", re.IGNORECASE)
+_WHERE_IT_LIES = re.compile(
+    r"(?:names?|refs?|files?|path|dir|kind|env[-_]?var|ttl|identity-secret)$", re.IGNORECASE
+)
 
 _SHOWN_VARIABLES: Final = re.compile(
     r"VELERO_\w+|PINNACE_\w+|(?:POD_|NODE_|VELERO_)?(?:NAMESPACE|NAME)|NODE_NAME|KUBERNETES_\w+|"

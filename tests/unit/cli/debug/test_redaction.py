@@ -65,6 +65,7 @@ def test_redacting_twice_changes_nothing(text: str) -> None:
         "secret:\n  name: cloud-credentials",
         "AWS_SHARED_CREDENTIALS_FILE=/credentials/cloud",
         "--secret-file ./credentials --no-secret --wait",
+        "give one: `restore create --identity-secret NAME` (pinnace.io/identity-secret: keys)",
         "GET https://10.96.0.1:443/api/v1/namespaces/velero/pods",
         "resources: secrets, configmaps",
         "key=value, keys: a b",
