@@ -93,6 +93,7 @@ class CSICluster:
         self.kinds = kinds
         self.driver = driver
         self._directory = node.root / driver.directory.lstrip("/")
+        self._former = frozenset(self._listed("snapshots"))
 
     async def contents(self, *namespaces: str) -> list[JSONObject]:
         """The contents of snapshots of these namespaces. Other tests may have left some for ever."""
@@ -100,8 +101,8 @@ class CSICluster:
         return [each for each in listed if each["spec"]["volumeSnapshotRef"].get("namespace") in namespaces]
 
     def snapshots(self) -> list[str]:
-        """The snapshots that the storage has."""
-        return self._listed("snapshots")
+        """The snapshots that were taken since the parts run. Other tests may have left some for ever."""
+        return [name for name in self._listed("snapshots") if name not in self._former]
 
     def volumes(self) -> list[str]:
         """The volumes that the storage has, by their handles."""
