@@ -117,7 +117,7 @@ async def test_a_command_cannot_look_for_volume_data_without_a_server(site: Site
     asked = await pinnace("--namespace", site.namespace, "backup", "verify", "b1", "--read-data", "10%")
 
     assert asked.code == 1
-    assert f"no Pinnace server answers in namespace {site.namespace}" in asked.err
+    assert f"no server can verify backups: there is none in namespace {site.namespace}" in asked.err
 
 
 class Pods:
