@@ -223,7 +223,7 @@ async def test_a_tenant_has_an_interrupted_restore_continued(
     await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
     await tenant.restore("back", backupName="nightly")
     made = await tenant.reached(NON_ADMIN_RESTORES, "back", "Created")
-    assert "not interrupted; its phase is New" in await run(kubeconfig, "restore", "resume", "back", code=1)
+    assert "it has not begun" in await run(kubeconfig, "restore", "resume", "back", code=1)
     name = made["status"]["veleroRestore"]["name"]
     status = {"phase": "Failed", "failureReason": "killed", "completionTimestamp": "2030-01-01T00:00:00Z"}
 
