@@ -15,7 +15,12 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
 from pinnace.controllers.node.holding import ATTEMPTS_ANNOTATION
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import DATA_DOWNLOADS, PERSISTENT_VOLUME_CLAIMS, POD_VOLUME_RESTORES
+from pinnace.kube.resources import (
+    CONFIGMAPS,
+    DATA_DOWNLOADS,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_VOLUME_RESTORES,
+)
 from tests.support.cluster.csi_cluster import CLASS, CSICluster
 from tests.support.cluster.namespaces import delete_namespace
 from tests.support.cluster.pods import busybox_pod, exec_in_pod
@@ -225,7 +230,11 @@ async def test_moved_data_is_read_once_though_the_server_is_killed(quiet_stage: 
 
     lives.add_features("EnableCSI")
     stage.hold(snapshots["b"])
-    with stage.agent():
+    # Both at once, as an agent that reads one volume at a time may begin with the one that is held.
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+    body = {**head, "data": {"config.json": '{"loadConcurrency": {"globalConfig": 2}}'}}
+    await stage.client.create(CONFIGMAPS, body, stage.site.namespace)
+    with stage.agent(None, "--node-agent-configmap=settings"):
         lives.begin()
         await stage.begin_restore()
         await stage.held()
