@@ -75,7 +75,7 @@ def check_signed_keys(key_file: bytes, trusted: Iterable[PublicKey], backup: str
     envelope = document.pop(_SIGNATURE, None)
     if envelope is None:
         raise BadEnvelope("nobody has signed it")
-    predicate = _checked(verify(orjson.dumps(envelope), trusted).payload, BACKUP_KEYS, backup, metadata)
+    predicate = _checked(verify(_encoded(envelope), trusted).payload, BACKUP_KEYS, backup, metadata)
     if text(predicate, "keyFile") != _digest(document):
         raise BadEnvelope("it is not what was signed")
 
@@ -104,4 +104,12 @@ def _document(key_file: bytes) -> JSONObject:
 
 
 def _digest(document: JSONObject) -> str:
-    return sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return sha256(_encoded(document)).hexdigest()
+
+
+def _encoded(value: object) -> bytes:
+    """The JSON of a value, with sorted keys. Raises BadEnvelope: a number or text in it is none of ours."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError as error:
+        raise BadEnvelope(f"it has a value that no key file has: {error}") from None

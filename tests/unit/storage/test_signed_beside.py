@@ -15,6 +15,7 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.operations.verification.signatures import signature_checks
+from pinnace.signing.errors import BadEnvelope
 from pinnace.signing.keys import Ed25519Signer
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
@@ -24,6 +25,7 @@ from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.holds import UNTRUSTED, Hold
 from pinnace.storage.layout import Layout
 from pinnace.storage.own_settings import Signatures
+from pinnace.storage.signed_beside import check_signed_keys, keys_payload
 
 KEY = Ed25519Signer.generate()
 SIGNING = Signatures(key=KEY, trusted=(KEY.public,), required=True)
@@ -189,3 +191,17 @@ async def test_a_backup_that_was_changed_can_be_held_and_not_released(place: Pla
     await store.put_hold("b1", AUDIT)
 
     assert await store.read_hold("b1") == AUDIT
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        b'"signature":{"a":123456789012345678901234567890}',
+        b'"signature":"\\ud800"',
+    ],
+)
+def test_values_that_cannot_be_encoded_again_are_a_bad_key_file(member: bytes) -> None:
+    with pytest.raises(BadEnvelope):
+        check_signed_keys(b'{"version":1,' + member + b"}", [], "b1", b"{}")
+    with pytest.raises(BadEnvelope):
+        keys_payload(b'{"version":123456789012345678901234567890}', "b1", b"{}")
