@@ -132,3 +132,10 @@ async def test_key_files_without_end_are_cut_behind_the_newest(stored: BackupSto
         (folder / f"b1-pinnace-keys.{number}.json").write_text(str(number) * 60_000)
     assert [text[0] for text in await stored.key_files(CONTENTS, "b1")] == ["5", "4"]
     assert decode_key_files(encode_key_files(["a", "b"])) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "value", ["", "{", "{}", "[1]", '["\\ud800"]', '["\\udc00"]', '["\ud800"]', "[" * 100_000]
+)
+def test_key_files_that_cannot_be_read_are_none(value: str) -> None:
+    assert decode_key_files(value) == ()

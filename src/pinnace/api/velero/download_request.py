@@ -1,10 +1,10 @@
 """DownloadRequest: a request for a URL of a file in a location. (docs/spec: API 9.2)"""
 
-import json
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
+import msgspec
 from msgspec import Meta, Struct, field
 
 from pinnace.api import API_VERSION
@@ -145,13 +145,12 @@ class DownloadRequest(Struct, rename="camel", kw_only=True):
 
 def encode_key_files(contents: Sequence[str]) -> str:
     """The value of the annotation with the key files of an encrypted file, the newest first."""
-    return json.dumps(list(contents), separators=(",", ":"))
+    return msgspec.json.encode(list(contents)).decode()
 
 
 def decode_key_files(value: str) -> tuple[str, ...]:
     """The contents of key files in an annotation; none if it is missing or cannot be read."""
     try:
-        found = json.loads(value) if value else []
-    except (ValueError, RecursionError):
+        return tuple(msgspec.json.decode(value or "[]", type=list[str]))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):  # a lone surrogate is refused here, too
         return ()
-    return tuple(found) if isinstance(found, list) and all(isinstance(each, str) for each in found) else ()
